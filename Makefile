@@ -1,0 +1,98 @@
+# `make test` and `make demo` need Python 3.11 or newer and make, nothing else: they build
+# .venv themselves, from a lock file whose every line is checked by hash.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check --quiet --quiet
+UV := $(VENV)/uv/bin/uv
+
+# An explicit PYTHON is tried first. Each candidate is run, not just looked up: a version
+# manager may have put a name on the path that starts nothing.
+PYTHON ?=
+CANDIDATES := $(PYTHON) python3.14 python3.13 python3.12 python3.11 python3 python
+
+# --universal: one lock for every platform and Python. No header and no index lines, so that
+# the locks name no host; tests/architecture checks it.
+COMPILE := $(UV) pip compile --quiet pyproject.toml --group build \
+	--universal --python-version 3.11 --generate-hashes --no-header
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format lock bench chaos picture diagrams clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/dev.stamp ## create .venv with everything needed for development
+
+demo: $(VENV)/run.stamp ## watch an order workflow survive a kill -9
+	@$(PY) -m examples.orders_demo
+
+test: setup ## run every test
+	@$(PY) -m pytest
+
+check: setup ## format, lint, types, contracts, unit tests: under a minute
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/ruff check .
+	@$(PY) -m mypy
+	@$(VENV)/bin/lint-imports --no-logo
+	@$(PY) -m pytest tests/unit tests/architecture -q
+
+format: setup ## rewrite the code in the project's format
+	@$(VENV)/bin/ruff check --quiet --fix-only .
+	@$(VENV)/bin/ruff format .
+
+lock: $(UV) ## compile the lock files anew, with the newest versions allowed
+	@echo "Compiling requirements/run.lock and requirements/dev.lock"
+	@$(COMPILE) --upgrade --output-file requirements/run.lock >/dev/null
+	@$(COMPILE) --upgrade --all-extras --constraints requirements/run.lock \
+		--output-file requirements/dev.lock >/dev/null
+
+bench: setup ## measure speed against the bare floor
+	@$(PY) -m bench
+
+chaos: setup ## run the crash tests at full length
+	@BACKSTAY_TEST_CHAOS=full $(PY) -m pytest tests/chaos -m "chaos or not chaos"
+
+picture: setup ## draw docs/architecture.svg from the layers contract
+	@$(PY) tools/picture.py
+
+diagrams: setup ## draw the state machines in docs/state-machines.md
+	@$(PY) tools/state_machines.py
+
+clean: ## remove .venv, caches and build output
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps live inside .venv, so they vanish with it. A changed lock or pyproject installs again.
+# The development set contains the run set in the same versions: it satisfies both stamps.
+
+$(VENV)/run.stamp: requirements/run.lock pyproject.toml | $(PY)
+	@echo "Installing Backstay and its dependencies into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/run.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.lock pyproject.toml | $(PY)
+	@echo "Installing Backstay and its development tools into $(VENV) (a minute the first time)"
+	@$(PIP) install --require-hashes -r requirements/dev.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $(VENV)/run.stamp $@
+
+$(PY):
+	@for candidate in $(CANDIDATES); do \
+		if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			echo "Creating $(VENV) with $$("$$candidate" --version)"; \
+			"$$candidate" -m venv --clear $(VENV) && exit 0; \
+			rm -rf $(VENV); \
+			echo "error: '$$candidate -m venv' failed; does this Python come without its venv package?" >&2; \
+			exit 1; \
+		fi; \
+	done; \
+	echo "error: Backstay needs Python 3.11 or newer; name one with: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; \
+	exit 1
+
+# uv only compiles locks; it has an environment of its own, so that it is in none of them.
+$(UV): | $(PY)
+	@echo "Installing uv into $(VENV)/uv"
+	@$(PY) -m venv $(VENV)/uv
+	@$(VENV)/uv/bin/python -m pip --disable-pip-version-check --quiet --quiet install uv

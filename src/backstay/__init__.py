@@ -1,0 +1,53 @@
+"""Scheduler, agents, supervisor: durable work that finishes or is undone.
+
+app          what you declare: workflows, agents, their steps and undos
+client       submit, look, step in
+submit       the one door through which a task enters the store
+scheduler    runs the workflows: decides the next step of every task, sends it out
+agents       do the steps, each wrapping one service
+supervisor   notices what got stuck and has it taken up again
+store        the durable record: every step, before and after it happens
+domain       the rules, without I/O: states, retries, recovery, undo
+"""
+
+from backstay.app import App
+from backstay.client import Client, Handle
+from backstay.definitions.calls import current_step, now, race, random, sleep, start, uuid4, wait_for
+from backstay.domain.breaker import Breaker
+from backstay.domain.recovery import Recovery
+from backstay.domain.retry import Retry
+from backstay.errors import (
+    BackstayError,
+    Conflict,
+    IdConflict,
+    InvalidRequest,
+    Permanent,
+    StepFailed,
+    TaskFailed,
+    Unavailable,
+)
+
+__all__ = [
+    "App",
+    "BackstayError",
+    "Breaker",
+    "Client",
+    "Conflict",
+    "Handle",
+    "IdConflict",
+    "InvalidRequest",
+    "Permanent",
+    "Recovery",
+    "Retry",
+    "StepFailed",
+    "TaskFailed",
+    "Unavailable",
+    "current_step",
+    "now",
+    "race",
+    "random",
+    "sleep",
+    "start",
+    "uuid4",
+    "wait_for",
+]

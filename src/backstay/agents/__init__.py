@@ -1,0 +1,7 @@
+"""Agents do the work of a step, each wrapping one remote service.
+
+host      the agents of this process
+counter   the slots of one agent, its breaker, and the line of those who wait
+attempt   one attempt of one step: retries, the deadline, the reply or the silence
+body      how a function is called: awaited, or in a thread of its own
+"""

@@ -1,0 +1,53 @@
+"""The agents of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from backstay.agents.attempt import Attempt, Surroundings
+from backstay.agents.counter import Counter, Place
+from backstay.clock import Alarms, Clock
+from backstay.definitions.registry import Registry
+from backstay.domain.breaker import BreakerState
+from backstay.messaging.wire import Reply, Request, Ticket
+from backstay.settings import Settings
+
+
+class AgentHost:
+    """Runs steps in this process. An ``AgentLink`` for the scheduler beside it."""
+
+    def __init__(
+        self, registry: Registry, *, settings: Settings, clock: Clock, alarms: Alarms, random: Random
+    ) -> None:
+        self._registry = registry
+        self._around = Surroundings(clock, alarms, random, settings.payload_bytes_max)
+        self._counters = {name: Counter(agent, clock, alarms) for name, agent in registry.agents.items()}
+
+    def reserve(self, agent: str, changed: Callable[[], None]) -> Ticket:
+        return self._counters[agent].reserve(changed)
+
+    def execute(self, ticket: Ticket, request: Request, reply: Callable[[Reply], None]) -> Attempt:
+        assert isinstance(ticket, Place)
+        ticket.used = True  # The slot is the attempt's now, and freed when that has ended.
+        return Attempt(
+            self._registry.steps[request.operation],
+            request,
+            counter=self._counters[request.agent],
+            around=self._around,
+            reply=reply,
+        )
+
+    def in_flight(self, agent: str) -> int:
+        return self._counters[agent].taken
+
+    def breaker(self, agent: str) -> BreakerState:
+        return self._counters[agent].breaker_state()
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """How each agent stands, for the heartbeat and for people."""
+        return [
+            {"name": name, "in_flight": counter.taken, "breaker": counter.breaker_state().value}
+            for name, counter in self._counters.items()
+        ]

@@ -1,0 +1,175 @@
+"""App: what an application declares, and the front door to running it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Literal, ParamSpec, TypeVar, overload
+
+from backstay.client import Client, Handle
+from backstay.definitions.agents import Agent, Step
+from backstay.definitions.registry import Registry
+from backstay.definitions.workflows import Workflow
+from backstay.domain.breaker import Breaker
+from backstay.domain.durations import Duration
+from backstay.domain.recovery import Recovery
+from backstay.domain.retry import Retry
+from backstay.domain.task import check_id
+from backstay.errors import Closed
+from backstay.runtime import Running, connected
+from backstay.settings import Settings
+from backstay.store.base import Store
+from backstay.submit import CompleteBy
+from backstay.views import Step as StepView
+from backstay.views import Task
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+class App:
+    """Registers workflows and agents; runs them, or talks to others who do."""
+
+    def __init__(self, name: str) -> None:
+        self.name = check_id(name, name="name of the app")
+        self.registry = Registry()
+        self._client: Client | None = None
+
+    # Declare
+
+    def agent(
+        self,
+        name: str,
+        *,
+        complete_by: Duration | None = None,
+        retry: Retry | None = None,
+        breaker: Breaker | None = None,
+        concurrency: int | None = None,
+    ) -> Agent:
+        """Declare an agent: it wraps one remote service or resource."""
+        agent = Agent(
+            check_id(name, name="name of the agent"),
+            complete_by=complete_by,
+            retry=retry,
+            breaker=breaker,
+            concurrency=concurrency,
+            register=self.registry.add_step,
+        )
+        self.registry.add_agent(agent)
+        return agent
+
+    @overload
+    def workflow(
+        self, function: Callable[Parameters, Awaitable[Result]], /
+    ) -> Workflow[Parameters, Result]: ...
+
+    @overload
+    def workflow(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        complete_by: Duration | None = None,
+        version: int = 1,
+        recovery: Recovery | None = None,
+        plan: Sequence[Step[..., Any]] = (),
+    ) -> Callable[[Callable[Parameters, Awaitable[Result]]], Workflow[Parameters, Result]]: ...
+
+    def workflow(
+        self,
+        function: Callable[..., Awaitable[Any]] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        complete_by: Duration | None = None,
+        version: int = 1,
+        recovery: Recovery | None = None,
+        plan: Sequence[Step[..., Any]] = (),
+    ) -> Any:
+        """Declare a workflow: an ``async def`` that awaits steps."""
+        namespace = sys._getframe(1).f_locals  # noqa: SLF001  Types may be local to the caller.
+
+        def declare(body: Callable[..., Awaitable[Any]]) -> Workflow[..., Any]:
+            workflow: Workflow[..., Any] = Workflow(
+                body,
+                name=name,
+                complete_by=complete_by,
+                version=version,
+                recovery=recovery,
+                plan=plan,
+                namespace=namespace,
+            )
+            self.registry.add_workflow(workflow)
+            return workflow
+
+        return declare if function is None else declare(function)
+
+    # Run, or talk to those who run
+
+    @asynccontextmanager
+    async def run(self, store: str | Store | None = None, **options: Any) -> AsyncIterator[App]:
+        """Run all roles inside this process until the context is left. ``options`` are settings by name."""
+        url, opened = _url_or_store(store)
+        async with Running(self.registry, Settings.load({**options, "store": url}), store=opened) as running:
+            outer, self._client = self._client, running.client
+            try:
+                yield self
+            finally:
+                self._client = outer
+
+    def client(self, store: str | Store | None = None, **options: Any) -> AbstractAsyncContextManager[Client]:
+        """Submit and operate only; other processes run the roles."""
+        url, opened = _url_or_store(store)
+        return connected(self.registry, Settings.load({**options, "store": url}), store=opened)
+
+    # While running: the same as a client
+
+    async def submit(
+        self,
+        workflow: Workflow[..., Any] | str,
+        /,
+        *input: Any,
+        id: str | None = None,
+        complete_by: CompleteBy | None = None,
+        reply_to: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Handle:
+        """See ``Client.submit``."""
+        return await self._running.submit(
+            workflow, *input, id=id, complete_by=complete_by, reply_to=reply_to, attributes=attributes
+        )
+
+    def handle(self, task_id: str) -> Handle:
+        return self._running.handle(task_id)
+
+    async def task(self, task_id: str) -> Task:
+        return await self._running.task(task_id)
+
+    async def steps(self, task_id: str) -> list[StepView]:
+        return await self._running.steps(task_id)
+
+    async def signal(self, task_id: str, name: str, payload: Any = None, *, key: str | None = None) -> Task:
+        return await self._running.signal(task_id, name, payload, key=key)
+
+    async def resubmit(self, task_id: str, from_: Literal["failed", "start"] = "failed") -> Task:
+        return await self._running.resubmit(task_id, from_)
+
+    async def undo(self, task_id: str) -> Task:
+        return await self._running.undo(task_id)
+
+    async def cancel(self, task_id: str, *, undo: bool = True) -> Task:
+        return await self._running.cancel(task_id, undo=undo)
+
+    async def complete_step(self, task_id: str, key: str, output: Any = None) -> Task:
+        return await self._running.complete_step(task_id, key, output)
+
+    @property
+    def _running(self) -> Client:
+        if self._client is None:
+            raise Closed(f"app {self.name!r} is not running; use it inside `async with app.run(…)`")
+        return self._client
+
+
+def _url_or_store(store: str | Store | None) -> tuple[str | None, Store | None]:
+    return (store, None) if store is None or isinstance(store, str) else (None, store)

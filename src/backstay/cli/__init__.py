@@ -1,0 +1,95 @@
+"""The command line: one file per noun, each command a function.
+
+submit    hand in a task, and wait for its result
+tasks     list tasks, look at one, ask why it does not move
+access    which store a command works on
+target    ``module:app``: the application that a command submits to
+render    tables, ages and JSON
+
+Exit codes: 0 it worked, 1 the operation failed, 2 the command was written wrongly.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, Any, Final
+
+import typer
+
+from backstay.cli import tasks
+from backstay.cli.render import complain
+from backstay.cli.submit import submit
+from backstay.errors import BackstayError, InvalidRequest, UnknownStep, UnknownTask
+
+__all__ = ["main"]
+
+FAILED: Final = 1
+USAGE: Final = 2
+
+# The base of all that typer says about a command line; it has no public name of its own.
+_UsageError: Final[Any] = typer.BadParameter.__base__
+
+commands: Final = typer.Typer(
+    name="backstay",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    epilog="The store is --store, else BACKSTAY_STORE, else `store` in backstay.toml, else sqlite:///backstay.db.",
+)
+commands.command("submit")(submit)
+commands.add_typer(tasks.commands, name="tasks")
+
+
+def main() -> None:
+    """The ``backstay`` command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; the exit code. Nothing that goes wrong shows a traceback."""
+    _write_anything()
+    try:
+        code: int | None = commands(list(arguments), prog_name="backstay", standalone_mode=False)
+    except _UsageError as error:
+        error.show()
+        return USAGE
+    except BackstayError as error:
+        complain(str(error))
+        return exit_code(error)
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        complain(f"unexpected {type(error).__name__}: {error}; `python -X dev -m backstay …` shows where")
+        return FAILED
+    return code or 0
+
+
+def exit_code(error: BackstayError) -> int:
+    """2 when the same command would fail on every store, 1 when it met a fact."""
+    met_a_fact = isinstance(error, UnknownTask | UnknownStep)
+    return USAGE if isinstance(error, InvalidRequest) and not met_a_fact else FAILED
+
+
+def _write_anything() -> None:
+    """A character that the terminal's encoding lacks must not end a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"backstay {version('backstay')}")
+        raise typer.Exit
+
+
+@commands.callback()
+def _about(
+    _: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version),
+    ] = False,
+) -> None:
+    """Durable work that finishes or is undone: submit tasks, and see where they are."""

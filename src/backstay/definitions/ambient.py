@@ -1,0 +1,79 @@
+"""Which workflow branch, or which attempt of a step, is running right now.
+
+Two context variables tie the user's code to the engine: a workflow's asyncio tasks carry a
+``Scope``, the body of a step carries a ``StepContext``. Both are absent elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol, TypeVar
+
+from backstay.domain.journal import Branch
+from backstay.domain.step import Outcome
+
+Value = TypeVar("Value")
+
+
+class RunningWorkflow(Protocol):
+    """What a workflow's code reaches through the names it awaits.
+
+    Declarations are typed loosely here: they call the running workflow, so they lie above it.
+    """
+
+    def call_step(
+        self, branch: Branch, step: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Coroutine[Any, Any, Any]: ...
+
+    def sleep(self, branch: Branch, time: timedelta) -> Coroutine[Any, Any, None]: ...
+
+    def wait_for(self, branch: Branch, name: str, timeout: timedelta | None) -> Coroutine[Any, Any, Any]: ...
+
+    def start_child(
+        self, branch: Branch, workflow: Any, args: tuple[Any, ...], task_id: str | None
+    ) -> Coroutine[Any, Any, Any]: ...
+
+    def value(self, branch: Branch, name: str, kind: type[Value], make: Callable[[], Value]) -> Value: ...
+
+    def now(self) -> datetime: ...
+
+    def random(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One branch of one running workflow."""
+
+    run: RunningWorkflow
+    branch: Branch
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """What a step may know about itself: ``current_step()``."""
+
+    task_id: str
+    key: str
+    attempt: int
+    idempotency_key: str
+    complete_by: datetime
+    outcome: Outcome | None
+    _remaining: Callable[[], timedelta]
+    _cancelled: Callable[[], bool]
+
+    @property
+    def remaining(self) -> timedelta:
+        """How much time is left, measured on this machine's own steady clock."""
+        return self._remaining()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the result any more; a step in a thread should look now and then."""
+        return self._cancelled()
+
+
+current_scope: Final[ContextVar[Scope | None]] = ContextVar("backstay_scope", default=None)
+current_context: Final[ContextVar[StepContext | None]] = ContextVar("backstay_step", default=None)

@@ -1,0 +1,57 @@
+"""Everything that one application declared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from backstay.definitions.agents import Agent, Step
+from backstay.definitions.workflows import Workflow
+from backstay.errors import InvalidDefinition, UnknownWorkflow
+
+
+class Registry:
+    """Workflows by name and version, agents and steps by name."""
+
+    def __init__(self) -> None:
+        self.workflows: dict[tuple[str, int], Workflow[..., Any]] = {}
+        self.agents: dict[str, Agent] = {}
+        self.steps: dict[str, Step[..., Any]] = {}
+
+    def add_workflow(self, workflow: Workflow[..., Any]) -> None:
+        identity = (workflow.name, workflow.version)
+        if identity in self.workflows:
+            raise InvalidDefinition(
+                f"workflow {workflow.name!r} version {workflow.version} is declared twice;"
+                " give one of them another name=… or version=…"
+            )
+        self.workflows[identity] = workflow
+
+    def add_agent(self, agent: Agent) -> None:
+        if agent.name in self.agents:
+            raise InvalidDefinition(f"agent {agent.name!r} is declared twice; give one of them another name")
+        self.agents[agent.name] = agent
+
+    def add_step(self, step: Step[..., Any]) -> None:
+        known = self.steps.get(step.name)
+        if known is not None:
+            raise InvalidDefinition(
+                f"step {step.name!r} of agent {step.agent.name!r} is declared already"
+                f" (by agent {known.agent.name!r}); give one of them another name=…"
+            )
+        self.steps[step.name] = step
+
+    def workflow(self, name: str, version: int | None = None) -> Workflow[..., Any]:
+        """The workflow of that name: the given version, or the newest."""
+        versions = [known for (known_name, known) in self.workflows if known_name == name]
+        if not versions or (version is not None and version not in versions):
+            wanted = f"{name!r}" if version is None else f"{name!r} version {version}"
+            known = ", ".join(sorted({one for one, _ in self.workflows})) or "none"
+            raise UnknownWorkflow(f"there is no workflow {wanted}; registered: {known}")
+        return self.workflows[name, version if version is not None else max(versions)]
+
+    def check(self) -> None:
+        """Look at every declared type now, so that a mistake shows at start and not at the first task."""
+        for workflow in self.workflows.values():
+            _ = workflow.signature, workflow.returns
+        for step in self.steps.values():
+            _ = step.signature, step.returns

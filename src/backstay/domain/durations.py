@@ -1,0 +1,53 @@
+"""Durations as people write them: ``"100ms" "5s" "2m" "3h" "3d"`` or a ``timedelta``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Final
+
+from backstay.errors import InvalidRequest
+
+Duration = str | timedelta
+
+_UNITS: Final = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+}
+# Thirteen digits: a hundred years in milliseconds.
+_PATTERN: Final = re.compile(r"([0-9]{1,13}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)")
+
+# A hundred years: longer than any system runs, short enough that instant + duration never overflows.
+LONGEST: Final = timedelta(days=36_525)
+
+
+def duration(value: Duration, *, name: str = "duration", least: timedelta = timedelta(0)) -> timedelta:
+    """Parse ``value``; ``name`` is the field that an error will speak of."""
+    parsed = value if isinstance(value, timedelta) else _parse(value, name)
+    if not least <= parsed <= LONGEST:
+        written = value if isinstance(value, str) else describe(value)
+        raise InvalidRequest(f"{name} is {written}; it must lie between {describe(least)} and 100 years")
+    return parsed
+
+
+def _parse(value: object, name: str) -> timedelta:
+    match = _PATTERN.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise InvalidRequest(
+            f'{name} is {value!r}; write a number and a unit, as in "100ms" "5s" "2m" "3h" "3d"'
+        )
+    count, unit = float(match[1]), _UNITS[match[2]]
+    # Compared as numbers: count * unit may not fit into a timedelta.
+    return count * unit if count <= LONGEST / unit else timedelta.max
+
+
+def describe(value: timedelta) -> str:
+    """The shortest exact form: ``90s``, ``2m``, ``250ms``."""
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, rest = divmod(value, _UNITS[unit])
+        if not rest and (count or unit == "ms"):
+            return f"{count}{unit}"
+    return f"{value.total_seconds():f}".rstrip("0") + "s"

@@ -1,0 +1,122 @@
+"""The record of a task, and what may be asked of one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from backstay.domain.states import TaskState
+from backstay.domain.step import Failure, StepRecord
+from backstay.errors import InvalidId
+
+ID_LENGTH_MAX: Final = 200
+_SHOWN_MAX: Final = 80
+_ID: Final = re.compile(r"[A-Za-z0-9._:@~-]{1,200}")
+
+
+class Request(StrEnum):
+    """What an operator asked of a task while a scheduler held it; the holder, or the next one, obeys."""
+
+    CANCEL = "cancel"
+    UNDO = "undo"
+
+
+class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a workflow. ``key`` is the store's own small number, ``id`` the caller's name."""
+
+    key: int
+    id: str
+    workflow: str
+    version: int
+    state: TaskState
+    input: bytes
+    output: bytes | None = None
+    error: Failure | None = None
+    complete_by: datetime | None = None
+    hard_end: datetime | None = None
+    locked_by: str | None = None
+    lock_number: int = 0
+    failure_count: int = 0
+    crash_count: int = 0
+    # When a parked task is looked at again; None: not before somebody calls it.
+    wake_at: datetime | None = None
+    parked: bool = False
+    request: Request | None = None
+    reply_to: str | None = None
+    attributes: dict[str, str] = {}
+    # The task that started this one, and the key of its journal entry that waits for it.
+    parent_key: int | None = None
+    parent_step: str | None = None
+    created_at: datetime
+    updated_at: datetime
+
+
+class NewTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task as it enters the store, with the steps of its plan (if the workflow declares one)."""
+
+    id: str
+    workflow: str
+    version: int
+    input: bytes
+    hard_end: datetime | None = None
+    reply_to: str | None = None
+    attributes: dict[str, str] = {}
+    parent_key: int | None = None
+    parent_step: str | None = None
+    plan: tuple[StepRecord, ...] = ()
+
+
+def first_record(key: int, new: NewTask, now: datetime) -> TaskRecord:
+    """The record of a task that has just been entered."""
+    return TaskRecord(
+        key=key,
+        id=new.id,
+        workflow=new.workflow,
+        version=new.version,
+        state=TaskState.PENDING,
+        input=new.input,
+        hard_end=new.hard_end,
+        reply_to=new.reply_to,
+        attributes=new.attributes,
+        parent_key=new.parent_key,
+        parent_step=new.parent_step,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True):
+    """Something told to a task from outside; consumed first-in-first-out per name."""
+
+    number: int
+    name: str
+    payload: bytes
+
+
+def check_id(value: object, *, name: str = "id") -> str:
+    """Return ``value`` if it is a well-formed id; the error names the field and the pattern."""
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise InvalidId(
+            f"{name} is {_shortened(value)}; an id has 1 to {ID_LENGTH_MAX} characters"
+            " out of letters, digits and . _ : @ ~ -"
+        )
+    return value
+
+
+def child_id(parent_id: str, key: str) -> str:
+    """The id of the child that ``parent_id`` starts under the journal key ``key``."""
+    derived = f"{parent_id}:{key}"
+    if len(derived) <= ID_LENGTH_MAX:
+        return derived
+    digest = hashlib.sha256(derived.encode()).hexdigest()
+    return f"{parent_id[: ID_LENGTH_MAX - len(digest) - 1]}:{digest}"
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"

@@ -1,0 +1,193 @@
+"""Everything that can go wrong, sorted by what the caller can do about it.
+
+BackstayError
+├── InvalidRequest           fix it: the same call will fail again
+│   ├── InvalidDefinition        a workflow, step or agent is declared wrongly
+│   ├── InvalidSetting           a setting is unknown or out of range
+│   ├── InvalidId                an id does not fit the pattern
+│   ├── InvalidInput             a value does not fit the declared type, or is not JSON
+│   ├── PayloadTooLarge          a value is larger than the payload limit
+│   ├── UnknownWorkflow          no workflow of that name and version
+│   ├── UnknownTask              no task of that id
+│   ├── UnknownStep              no step of that key
+│   └── NotInWorkflow            a workflow call outside a workflow, or the reverse
+├── Conflict                 look again: the state is not what the caller thought
+│   ├── IdConflict               the id is taken by a task with other content
+│   ├── IllegalMove              the state forbids this move
+│   ├── LeaseLost                another owner holds it now
+│   └── JournalMismatch          the workflow no longer fits what it did before
+├── Unavailable              wait: the same call may succeed later
+│   ├── StoreUnavailable         the state store cannot be reached or written
+│   ├── StoreFull                the disk, or the configured size, is full
+│   └── Closed                   the store or app is not running
+├── StoreTooNew              the database was written by a newer release
+├── StepFailed               a step failed for good (seen by the workflow)
+└── TaskFailed               a task ended otherwise than processed (seen by the caller)
+
+Permanent                    raised by a step: trying again would not help
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class BackstayError(Exception):
+    """The root of every error that Backstay raises."""
+
+
+class InvalidRequest(BackstayError):
+    """The request itself is wrong; nothing was written."""
+
+
+class InvalidDefinition(InvalidRequest):
+    """A workflow, step or agent is declared in a way that cannot work."""
+
+
+class InvalidSetting(InvalidRequest):
+    """A setting is unknown, out of range, or does not fit another one."""
+
+
+class InvalidId(InvalidRequest):
+    """An id does not fit ``[A-Za-z0-9._:@~-]{1,200}``."""
+
+
+class InvalidInput(InvalidRequest):
+    """A value does not fit the declared type, or has no JSON form."""
+
+
+class PayloadTooLarge(InvalidRequest):
+    """A value is larger than the payload limit."""
+
+    def __init__(self, what: str, *, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            f"{what} is {size_bytes:,} bytes of JSON; the limit is {limit_bytes:,} bytes"
+            " (setting payload_bytes_max): store the content elsewhere and pass a reference"
+        )
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+
+class UnknownWorkflow(InvalidRequest):
+    """No workflow of that name is registered."""
+
+
+class UnknownTask(InvalidRequest):
+    """There is no task with this id."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(
+            f"there is no task {task_id!r} in this store; `backstay tasks ls` lists what is there"
+        )
+        self.task_id = task_id
+
+
+class UnknownStep(InvalidRequest):
+    """The task has no step with this key."""
+
+    def __init__(self, task_id: str, key: str) -> None:
+        super().__init__(
+            f"task {task_id!r} has no step {key!r}; `backstay tasks show {task_id}` lists its steps"
+        )
+        self.task_id = task_id
+        self.key = key
+
+
+class NotInWorkflow(InvalidRequest):
+    """A call that only makes sense inside a running workflow or step was made elsewhere."""
+
+
+class Conflict(BackstayError):
+    """The state of things is not what the caller thought; look again."""
+
+
+class IdConflict(Conflict):
+    """The id is taken by a task with another workflow or input."""
+
+    def __init__(self, task_id: str, *, workflow: str, state: str) -> None:
+        super().__init__(
+            f"task {task_id!r} exists already with other content (workflow {workflow!r}, state {state});"
+            " choose another id, or submit exactly the same workflow and input"
+        )
+        self.task_id = task_id
+
+
+class IllegalMove(Conflict):
+    """The machine has no arrow from the current state to the wanted one."""
+
+    def __init__(self, what: str, *, source: str, target: str, why: str = "") -> None:
+        super().__init__(f"{what} is {source} and cannot become {target}" + (f": {why}" if why else ""))
+        self.source = source
+        self.target = target
+
+
+class LeaseLost(Conflict):
+    """Another owner holds it now; whatever was computed must be dropped."""
+
+    def __init__(self, what: str, owner: str) -> None:
+        super().__init__(f"{what} is no longer held by {owner}")
+        self.owner = owner
+
+
+class JournalMismatch(Conflict):
+    """The workflow's code no longer matches what this task already did."""
+
+    def __init__(self, step: str, detail: str) -> None:
+        super().__init__(
+            f"step {step!r}: {detail}. The task keeps everything it recorded:"
+            " run it with the code it was started with, or register the change under a new version"
+        )
+        self.step = step
+
+
+class Unavailable(BackstayError):
+    """Not now; the same call may succeed later."""
+
+
+class StoreUnavailable(Unavailable):
+    """The state store cannot be reached or written."""
+
+
+class StoreFull(StoreUnavailable):
+    """There is no room left for the state store."""
+
+
+class Closed(Unavailable):
+    """The store or the app is not running."""
+
+
+class StoreTooNew(BackstayError):
+    """The database was written by a newer release of Backstay; nothing was touched."""
+
+    def __init__(self, *, found: int, known: int) -> None:
+        super().__init__(
+            f"the store has schema {found}, this release knows {known}:"
+            " upgrade backstay, or open the store with the release that wrote it"
+        )
+        self.found = found
+        self.known = known
+
+
+class StepFailed(BackstayError):
+    """A step failed for good: ``Permanent``, or its recovery is used up."""
+
+    def __init__(self, step: str, error: dict[str, Any]) -> None:
+        super().__init__(f"step {step} failed: {error.get('type', 'Error')}: {error.get('message', '')}")
+        self.step = step
+        self.error = error
+
+
+class TaskFailed(BackstayError):
+    """A task ended, or stopped, in another state than ``processed``."""
+
+    def __init__(self, state: str, step: str | None, error: dict[str, Any] | None) -> None:
+        detail = f": {error.get('type', 'Error')}: {error.get('message', '')}" if error else ""
+        at = f" at step {step}" if step else ""
+        super().__init__(f"the task is {state}{at}{detail}")
+        self.state = state
+        self.step = step
+        self.error = error
+
+
+class Permanent(Exception):
+    """Raise this in a step when trying again would not help."""

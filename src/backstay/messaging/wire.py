@@ -1,0 +1,90 @@
+"""What a scheduler and an agent say to each other.
+
+The scheduler takes a slot first (the agent may be busy, or its breaker open), makes the attempt
+durable, and only then sends the request. The agent replies at most once, and never after the
+request's complete-by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from backstay.domain.step import Failure, Outcome
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Do this step, or undo it. ``idempotency_key`` is the same for every attempt."""
+
+    task_id: str
+    step: str
+    agent: str
+    operation: str
+    attempt: int
+    input: bytes
+    complete_by: datetime
+    # Beside the instant: hosts may disagree about what time it is, not about how long a second lasts.
+    remaining_seconds: float
+    idempotency_key: str
+    undo: bool = False
+    outcome: Outcome | None = None
+    result: bytes | None = None
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """It is done."""
+
+    output: bytes
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """It is not done, or nobody knows: ``unsure`` when some try ended without the service's verdict."""
+
+    error: Failure
+    unsure: bool
+
+
+class Deferred(msgspec.Struct, frozen=True):
+    """The breaker opened before the tries were used up; ask again later. No failure is counted."""
+
+    error: Failure
+
+
+Reply = Completed | Failed | Deferred
+
+
+class Ticket(Protocol):
+    """A place at an agent, or in the line for one."""
+
+    @property
+    def granted(self) -> bool: ...
+
+    def open_in_seconds(self) -> float:
+        """How long the agent's breaker stays open at least; 0 when only a slot is missing."""
+
+    def give_back(self) -> None:
+        """Leave the line, or free a slot that was granted and not used."""
+
+
+class Execution(Protocol):
+    """A request under way."""
+
+    def cancel(self, ended: Callable[[], None]) -> None:
+        """Nobody waits for the reply any more; ``ended`` is called when the body is known to have stopped."""
+
+
+class AgentLink(Protocol):
+    """The way from a scheduler to its agents."""
+
+    def reserve(self, agent: str, changed: Callable[[], None]) -> Ticket:
+        """Ask for a slot.
+
+        If the ticket is not granted at once, ``changed`` is called when it is, and when the breaker
+        opens while it stands in line.
+        """
+
+    def execute(self, ticket: Ticket, request: Request, reply: Callable[[Reply], None]) -> Execution:
+        """Start the attempt that ``ticket`` has a slot for."""

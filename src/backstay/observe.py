@@ -1,0 +1,46 @@
+"""What happened, said once: event names, and the one call that reports them.
+
+An alert is one log line with ``alert=<kind>`` and ``task_id=<id>``. Counters are kept per process.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Any, Final
+
+log: Final = logging.getLogger("backstay")
+
+LATE_REPLY: Final = "late_reply"
+LEASE_LOST: Final = "lease_lost"
+RECOVERED: Final = "recovered"
+STEP_RETRIED: Final = "step_retried"
+STEP_REPEATED: Final = "step_repeated"
+BREAKER_OPENED: Final = "breaker_opened"
+TASK_ERROR: Final = "task_error"
+UNDO_FAILED: Final = "undo_failed"
+UNDO_MANUAL: Final = "undo_manual"
+INSTANCE_DEAD: Final = "instance_dead"
+STORE_UNAVAILABLE: Final = "store_unavailable"
+
+counters: Final[Counter[str]] = Counter()
+
+
+def emit(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
+    """Count ``event`` and, if somebody listens at ``level``, log it with its fields."""
+    counters[event] += 1
+    if log.isEnabledFor(level):
+        log.log(level, "%s%s", event, _text(fields))
+
+
+def alert(kind: str, *, task_id: str, **fields: Any) -> None:
+    """Call a person: something stopped that will not go on by itself."""
+    counters[kind] += 1
+    log.error("alert=%s task_id=%s%s", kind, task_id, _text(fields))
+
+
+def _text(fields: dict[str, Any]) -> str:
+    # One event is one line, whatever a value holds.
+    return "".join(
+        f" {name}={str(value).encode('unicode_escape').decode()}" for name, value in fields.items()
+    )

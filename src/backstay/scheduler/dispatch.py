@@ -1,0 +1,287 @@
+"""The steps of one run: a slot, a durable record, the request, the reply.
+
+begin ──► slot granted ──► recorded running ──(committed)──► sent ──► reply, or complete-by passes
+              ▲                                                              │
+              └────────────── may be repeated ◄── failed, expired ◄──────────┤
+                                                                             └──► settled
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+
+from backstay.clock import Alarm
+from backstay.definitions.agents import Step
+from backstay.domain.durations import describe
+from backstay.domain.recovery import Recovery, may_repeat
+from backstay.domain.states import StepState
+from backstay.domain.step import Failure, StepRecord
+from backstay.errors import StepFailed
+from backstay.messaging.wire import Completed, Deferred, Execution, Failed, Reply, Request, Ticket
+from backstay.observe import LATE_REPLY, STEP_REPEATED, emit
+from backstay.scheduler.ledger import Ledger
+from backstay.scheduler.services import Services
+
+replace = msgspec.structs.replace
+
+_NOTHING: Final = timedelta(0)
+
+
+class StepCall:
+    """A call of a step that the workflow is waiting for."""
+
+    __slots__ = ("alarm", "execution", "future", "key", "step", "ticket")
+
+    future: asyncio.Future[Any]  # made when the call is awaited
+
+    def __init__(self, key: str, step: Step[..., Any]) -> None:
+        self.key = key
+        self.step = step
+        self.ticket: Ticket | None = None
+        self.execution: Execution | None = None
+        self.alarm: Alarm | None = None
+
+    def result(self, record: StepRecord) -> Any:
+        return self.step.returns.decode(record.output or b"null")
+
+    def failure(self, record: StepRecord) -> Exception:
+        return StepFailed(record.key, msgspec.to_builtins(record.error))
+
+
+Settled = Callable[[StepCall, StepRecord], None]
+
+
+class Dispatch:
+    """Takes the steps of one run to their agents and brings back what became of them."""
+
+    def __init__(
+        self,
+        services: Services,
+        ledger: Ledger,
+        recovery: Recovery,
+        *,
+        settled: Settled,
+        flush: Callable[[], None],
+    ) -> None:
+        self._services = services
+        self._ledger = ledger
+        self._recovery = recovery
+        self._settled = settled
+        self._flush = flush
+        self._calls: dict[str, StepCall] = {}
+        self._to_send: list[StepCall] = []
+        self._ending = 0
+        self._when_quiet: Callable[[], None] | None = None
+
+    # How it stands
+
+    @property
+    def waiting(self) -> bool:
+        """Whether any step is under way or in line."""
+        return bool(self._calls)
+
+    def parked_for_seconds(self) -> float:
+        """How long nothing can move because of open breakers; 0 when something can."""
+        tickets = [call.ticket for call in self._calls.values()]
+        if any(ticket is None or ticket.granted for ticket in tickets):
+            return 0.0
+        return min((ticket.open_in_seconds() for ticket in tickets if ticket is not None), default=0.0)
+
+    # The way out
+
+    def begin(self, call: StepCall) -> None:
+        """Take a step that is new, or recorded and not finished, to its agent."""
+        self._calls[call.key] = call
+        call.execution = None
+        call.ticket = self._services.agents.reserve(call.step.agent.name, lambda: self._in_line(call))
+        if call.ticket.granted:
+            self._record_running(call)
+
+    def resume(self, call: StepCall) -> None:
+        """Go on with a step that an earlier run left pending or broke off."""
+        record = self._ledger.steps[call.key]
+        interrupted = record.state is not StepState.PENDING
+        unsure = replace(record, unsure=record.unsure or interrupted)
+        if interrupted and not may_repeat(unsure, self._recovery, idempotent=call.step.idempotent):
+            reason = f"attempt {record.attempt} was interrupted, and the step must not be attempted again"
+            error = record.error or Failure("Interrupted", reason, step=call.key)
+            self._settled(call, replace(unsure, state=StepState.FAILED, error=error))
+            return
+        if interrupted:
+            # It may have to wait for a slot, and whatever waits in line is pending.
+            self._ledger.put(replace(unsure, state=StepState.PENDING, complete_by=None))
+        self.begin(call)
+
+    def unrepeatable(self, call: StepCall) -> bool:
+        """Whether nobody knows what the step did, and it must not be done twice."""
+        return self._ledger.steps[call.key].unsure and not call.step.idempotent
+
+    def _in_line(self, call: StepCall) -> None:
+        """Something changed for a call in line: it has a slot now, or the breaker opened and it may park."""
+        if call.ticket is not None and call.ticket.granted:
+            self._record_running(call)
+        self._flush()
+
+    def _record_running(self, call: StepCall) -> None:
+        """The record that must be durable before the body starts."""
+        now = self._services.clock.now()
+        hard_end = self._ledger.task.hard_end
+        complete_by = now + self._services.time_for_step(call.step)
+        if hard_end is not None:
+            complete_by = min(complete_by, hard_end)
+        step = self._ledger.steps[call.key]
+        self._ledger.put(
+            replace(
+                step,
+                state=StepState.RUNNING,
+                attempt=step.attempt + 1,
+                complete_by=complete_by,
+                started_at=step.started_at or now,
+                ended_at=None,
+                error=None,
+            )
+        )
+        self._to_send.append(call)
+
+    def take_to_send(self) -> list[StepCall]:
+        """The calls whose running record goes into the next transition."""
+        calls, self._to_send = self._to_send, []
+        return calls
+
+    def send(self, calls: list[StepCall]) -> None:
+        """The records are durable: start the bodies."""
+        for call in calls:
+            if self._calls.get(call.key) is call:
+                self._send(call)
+
+    def _send(self, call: StepCall) -> None:
+        record = self._ledger.steps[call.key]
+        request = self._request(record, call)
+        # One that had to wait for the disk past its complete-by is not started any more.
+        call.alarm = self._services.alarms.after(request.remaining_seconds, lambda: self._expired(call))
+        if request.remaining_seconds > 0 and call.ticket is not None:
+            attempt = record.attempt
+            call.execution = self._services.agents.execute(
+                call.ticket, request, lambda reply: self._replied(call, attempt, reply)
+            )
+
+    def _request(self, record: StepRecord, call: StepCall) -> Request:
+        assert record.complete_by is not None, "a running step has a complete-by"
+        assert record.input is not None, "a running step was called with something"
+        task_id = self._ledger.task.id
+        remaining = record.complete_by - self._services.clock.now()
+        return Request(
+            task_id=task_id,
+            step=record.key,
+            agent=call.step.agent.name,
+            operation=record.operation,
+            attempt=record.attempt,
+            input=record.input,
+            complete_by=record.complete_by,
+            remaining_seconds=max(_NOTHING, remaining).total_seconds(),
+            idempotency_key=f"{task_id}/{record.key}",
+        )
+
+    # The way back
+
+    def _replied(self, call: StepCall, attempt: int, reply: Reply) -> None:
+        record = self._ledger.steps[call.key]
+        if self._calls.get(call.key) is not call or record.attempt != attempt:
+            emit(LATE_REPLY, task_id=self._ledger.task.id, step=call.key)
+            return
+        self._silence(call)
+        match reply:
+            case Completed(output=output):
+                self._settle(call, replace(record, state=StepState.COMPLETED, output=output))
+            case Failed(error=error, unsure=unsure):
+                self._failed(call, replace(record, unsure=record.unsure or unsure), error)
+            case Deferred(error=error):
+                self._again(call, replace(record, unsure=True, error=error))
+
+    def _expired(self, call: StepCall) -> None:
+        """The complete-by passed and the agent said nothing."""
+        self._silence(call)
+        began = call.execution is not None
+        if not began and call.ticket is not None:
+            call.ticket.give_back()
+        record = self._ledger.steps[call.key]
+        error = Failure(
+            "Expired", f"no answer within {describe(self._services.time_for_step(call.step))}", step=call.key
+        )
+        self._failed(call, replace(record, unsure=record.unsure or began), error)
+
+    def _failed(self, call: StepCall, record: StepRecord, error: Failure) -> None:
+        record = replace(record, failure_count=record.failure_count + 1, error=error)
+        hard_end = self._ledger.task.hard_end
+        in_time = hard_end is None or self._services.clock.now() < hard_end
+        repeatable = may_repeat(record, self._recovery, idempotent=call.step.idempotent)
+        if not error.permanent and in_time and repeatable:
+            emit(STEP_REPEATED, task_id=self._ledger.task.id, step=call.key, error=error.message)
+            self._again(call, record)
+        else:
+            self._settle(call, replace(record, state=StepState.FAILED))
+
+    def _again(self, call: StepCall, record: StepRecord) -> None:
+        ended = self._services.clock.now()
+        self._ledger.put(replace(record, state=StepState.PENDING, complete_by=None, ended_at=ended))
+        self.begin(call)
+        self._flush()
+
+    def _settle(self, call: StepCall, record: StepRecord) -> None:
+        del self._calls[call.key]
+        self._settled(call, replace(record, ended_at=self._services.clock.now()))
+
+    @staticmethod
+    def _silence(call: StepCall) -> None:
+        if call.alarm is not None:
+            call.alarm.cancel()
+            call.alarm = None
+
+    # The workflow no longer wants it
+
+    def withdraw(self, call: StepCall) -> None:
+        """Stop a step that nobody waits for any more; what it did so far may have taken effect."""
+        if self._calls.pop(call.key, None) is None:
+            return
+        self._silence(call)
+        if call.execution is None:
+            self._leave_the_line(call)
+        else:
+            self._break_off(call, call.execution)
+
+    def _leave_the_line(self, call: StepCall) -> None:
+        if call.ticket is not None:
+            call.ticket.give_back()
+        record = self._ledger.steps[call.key]
+        if record.state is StepState.RUNNING:
+            # It had its slot and was not sent, so nothing failed. The store may know it as pending still.
+            self._ledger.put(replace(record, state=StepState.PENDING, complete_by=None))
+
+    def _break_off(self, call: StepCall, execution: Execution) -> None:
+        error = Failure("Cancelled", "the workflow stopped waiting for this step", step=call.key)
+        record = self._ledger.steps[call.key]
+        self._ledger.put(replace(record, state=StepState.FAILED, error=error, unsure=True))
+        self._ending += 1
+        execution.cancel(lambda: self._ended(call))
+
+    def withdraw_all(self) -> None:
+        for call in list(self._calls.values()):
+            self.withdraw(call)
+
+    def _ended(self, call: StepCall) -> None:
+        """A withdrawn body is known to have stopped."""
+        self._ledger.put(replace(self._ledger.steps[call.key], ended_at=self._services.clock.now()))
+        self._ending -= 1
+        if self._ending == 0 and self._when_quiet is not None:
+            self._when_quiet()
+
+    def when_quiet(self, callback: Callable[[], None]) -> None:
+        """Call back once every withdrawn body has stopped."""
+        self._when_quiet = callback
+        if self._ending == 0:
+            callback()

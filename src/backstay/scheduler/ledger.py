@@ -1,0 +1,124 @@
+"""What a run knows of its task, and what it has not written yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from backstay.domain.lease import Owner
+from backstay.domain.operate import next_position
+from backstay.domain.states import STEP_ARROWS
+from backstay.domain.step import StepRecord
+from backstay.domain.task import NewTask, TaskRecord
+from backstay.errors import BackstayError
+from backstay.scheduler.services import Services
+from backstay.store.base import Settle, Transition
+
+replace = msgspec.structs.replace
+
+
+class Ledger:
+    """The records of one task, as they will stand once everything handed to the store is written."""
+
+    __slots__ = (
+        "_changed",
+        "_children",
+        "_consumed",
+        "_passed",
+        "_position",
+        "_states",
+        "_task_changed",
+        "steps",
+        "task",
+    )
+
+    def __init__(self, task: TaskRecord, steps: Iterable[StepRecord]) -> None:
+        self.task = task
+        self.steps = {step.key: step for step in steps}
+        self._position = next_position(list(self.steps.values())) - 1
+        self._states = {step.key: step.state for step in self.steps.values()}  # as last handed over
+        self._passed: list[StepRecord] = []
+        self._changed: set[str] = set()
+        self._task_changed = False
+        self._children: list[NewTask] = []
+        self._consumed: list[tuple[int, str]] = []
+
+    def put(self, step: StepRecord) -> StepRecord:
+        """Record a step in its new form."""
+        if step.key in self._changed and not self._one_arrow(step):
+            # Within one turn it came further than one arrow: the form in between is written as well.
+            self._passed.append(self.steps[step.key])
+            self._states[step.key] = self.steps[step.key].state
+        self.steps[step.key] = step
+        self._changed.add(step.key)
+        return step
+
+    def put_task(self, task: TaskRecord) -> None:
+        self.task = task
+        self._task_changed = True
+
+    def start_child(self, child: NewTask) -> None:
+        self._children.append(child)
+
+    def consume(self, signal_number: int, key: str) -> None:
+        self._consumed.append((signal_number, key))
+
+    def next_position(self) -> int:
+        """The number of the next result that the workflow is given."""
+        self._position += 1
+        return self._position
+
+    def rewind(self, steps: Mapping[str, StepRecord]) -> None:
+        """Back to these records: what was put down since, and not written, is dropped."""
+        self.steps = dict(steps)
+        self._states = {step.key: step.state for step in steps.values()}
+        self._passed = []
+        self._changed = set()
+        self._children = []
+        self._consumed = []
+
+    @property
+    def changed(self) -> bool:
+        return bool(self._changed) or self._task_changed
+
+    def write(self, services: Services, settle: Settle) -> None:
+        """Hand what changed since the last time to the store; ``settle`` hears how that went."""
+        at = services.clock.now()
+        for step in self._passed:
+            services.apply(self._transition(services.owner, at, [step]), _ignore)
+        if self._task_changed:
+            self.task = replace(self.task, updated_at=at)
+        steps = [self.steps[key] for key in self._changed]
+        transition = self._transition(
+            services.owner,
+            at,
+            steps,
+            task=self.task if self._task_changed else None,
+            children=self._children,
+            consumed=self._consumed,
+        )
+        self._states.update((step.key, step.state) for step in steps)
+        self._passed = []
+        self._changed = set()
+        self._task_changed = False
+        self._children = []
+        self._consumed = []
+        services.apply(transition, settle)
+
+    def _transition(self, owner: Owner, at: datetime, steps: list[StepRecord], **more: Any) -> Transition:
+        task = self.task
+        return Transition(
+            owner=owner, task_key=task.key, lock_number=task.lock_number, at=at, steps=steps, **more
+        )
+
+    def _one_arrow(self, step: StepRecord) -> bool:
+        """Whether the store can take ``step`` from the form it knows to this one."""
+        known = self._states.get(step.key)
+        return known is None or known is step.state or step.state in STEP_ARROWS[known]
+
+
+def _ignore(_refusal: BackstayError | None) -> None:
+    """What follows in the same breath is refused for the same reason, and says so."""

@@ -1,0 +1,258 @@
+"""Claims tasks, starts their runs, and tells them what happened elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from datetime import timedelta
+from random import Random
+from typing import Any, Final
+
+from backstay.clock import Alarm, Alarms, Clock
+from backstay.definitions.registry import Registry
+from backstay.domain.lease import Owner
+from backstay.domain.operate import stop_child
+from backstay.domain.states import TaskState
+from backstay.domain.step import Failure
+from backstay.domain.task import TaskRecord
+from backstay.errors import BackstayError, LeaseLost, Unavailable
+from backstay.messaging.wire import AgentLink
+from backstay.observe import STORE_UNAVAILABLE, emit, log
+from backstay.scheduler.ledger import Ledger
+from backstay.scheduler.run import Run
+from backstay.scheduler.services import Services
+from backstay.scheduler.undoing import UndoRun
+from backstay.settings import Settings
+from backstay.store.base import Changes, Claimed, Runnable, Store
+
+# A claim reads journals along; more at once would hold up the commits of others.
+CLAIM_MAX: Final = 500
+
+# How often we look although nobody called: another process may have made work for us.
+LOOK_EVERY: Final = timedelta(seconds=1)
+LOOK_SOON: Final = timedelta(milliseconds=250)
+
+AnyRun = Run | UndoRun
+
+
+class Scheduler:
+    """One scheduler of one instance. Everything here happens on one event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        owner: Owner,
+        registry: Registry,
+        agents: AgentLink,
+        *,
+        settings: Settings,
+        clock: Clock,
+        alarms: Alarms,
+        random: Random,
+    ) -> None:
+        self._store = store
+        self._owner = owner
+        self._registry = registry
+        self._settings = settings
+        self._clock = clock
+        self._runs: dict[int, AnyRun] = {}
+        self._claimable = runnables(registry, settings)
+        self._wake = asyncio.Event()
+        self._ready: deque[Callable[[], Any]] = deque()
+        self._errands: set[asyncio.Task[None]] = set()
+        self._alarms = alarms
+        self._look_due: Alarm | None = None
+        self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+        self._services = Services(
+            owner=owner,
+            registry=registry,
+            agents=agents,
+            clock=clock,
+            alarms=alarms,
+            random=random,
+            settings=settings,
+            apply=store.apply,
+            soon=self._soon,
+            desk=self,
+        )
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._runs)
+
+    async def run(self) -> None:
+        """Claim and look, until cancelled. Raises LeaseLost when this instance was declared dead."""
+        stop_listening = self._store.listen(self._changed)
+        try:
+            while True:
+                self._wake.clear()
+                try:
+                    claimed = await self.run_once()
+                except Unavailable as error:
+                    emit(STORE_UNAVAILABLE, error=error)
+                    claimed = 0
+                if not claimed:
+                    await self._called(LOOK_EVERY)
+        finally:
+            stop_listening()
+            await self._let_go()
+
+    async def run_once(self) -> int:
+        """One claim of as much as there is room for; the number of tasks started."""
+        room = min(CLAIM_MAX, self._settings.in_flight - len(self._runs))
+        if room <= 0 or not self._claimable:
+            return 0
+        claimed = await self._store.claim(self._owner, self._claimable, limit=room, now=self._clock.now())
+        # Whose turn it is to be asked first goes round, so that no workflow starves another.
+        self._claimable = [*self._claimable[1:], self._claimable[0]]
+        for one in claimed:
+            self._soon(lambda one=one: self._start(one))  # type: ignore[misc]
+        return len(claimed)
+
+    async def _called(self, within: timedelta) -> None:
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                await self._wake.wait()
+        except TimeoutError:
+            self._look_at(list(self._runs))
+
+    async def _let_go(self) -> None:
+        # From a plain callback: a workflow's tasks cannot run inside another asyncio task.
+        gone = self._loop.create_future()
+        self._soon(lambda: self._abandon_all(gone))
+        await gone
+        for errand in self._errands:
+            errand.cancel()
+        await asyncio.gather(*self._errands, return_exceptions=True)
+
+    def _abandon_all(self, gone: asyncio.Future[None]) -> None:
+        try:
+            for run in list(self._runs.values()):
+                run.abandon()
+        finally:
+            gone.set_result(None)
+
+    # Runs
+
+    def _start(self, claimed: Claimed) -> None:
+        before = self._runs.get(claimed.task.key)
+        if before is not None:
+            # It was taken away from us and is ours again; the run under the old lock has not heard of it.
+            before.stands(claimed.task, claimed.signals)
+            before.abandon()
+        ledger = Ledger(claimed.task, claimed.steps)
+        workflow = self._registry.workflows[claimed.task.workflow, claimed.task.version]
+        if claimed.task.state is TaskState.UNDOING:
+            self._undo(ledger, None)
+            return
+        run = Run(self._services, workflow, ledger, claimed.signals, undo=self._undo)
+        self._runs[claimed.task.key] = run
+        run.start()
+
+    def _undo(self, ledger: Ledger, error: Failure | None) -> None:
+        workflow = self._registry.workflows[ledger.task.workflow, ledger.task.version]
+        run = UndoRun(self._services, workflow, ledger, error=error)
+        self._runs[ledger.task.key] = run
+        run.start()
+
+    def closed(self, task_key: int) -> None:
+        """A run is over, or is no longer ours."""
+        self._runs.pop(task_key, None)
+        self._wake.set()
+
+    def _soon(self, callback: Callable[[], Any]) -> None:
+        """Call back from the event loop; all that gathers is called in one go."""
+        if not self._ready:
+            # Also called from inside workflows, whose context must not travel on.
+            self._loop.call_soon(self._work_off, context=self._context)
+        self._ready.append(callback)
+
+    def _work_off(self) -> None:
+        ready, self._ready = self._ready, deque()
+        for callback in ready:
+            try:
+                callback()
+            except Exception:  # noqa: BLE001  One task's trouble must not become its neighbours'.
+                log.exception("a run failed unexpectedly; its task will be recovered")
+
+    # What happens elsewhere
+
+    def _changed(self, changes: Changes) -> None:
+        if changes.claimable or changes.foreign:
+            self._wake.set()
+        if changes.foreign and self._look_due is None:
+            # Not at every write of every other process: what they want can wait a moment.
+            self._look_due = self._alarms.after(LOOK_SOON.total_seconds(), self._look_at_all)
+        elif changes.touched:
+            self._look_at([key for key in changes.touched if key in self._runs])
+
+    def _look_at_all(self) -> None:
+        self._look_due = None
+        self._look_at(list(self._runs))
+
+    def look_again(self, task_key: int) -> None:
+        """Read how a task and its children stand, and tell its run."""
+        self._look_at([task_key])
+
+    def _look_at(self, keys: list[int]) -> None:
+        if keys:
+            self._run_errand(self._look(keys))
+
+    async def _look(self, keys: list[int]) -> None:
+        for standing in await self._store.standing(keys):
+            run = self._runs.get(standing.task.key)
+            if run is None:
+                continue
+            self._soon(lambda run=run, now=standing: run.stands(now.task, now.signals))  # type: ignore[misc]
+            if isinstance(run, Run):
+                await self._look_at_children(run)
+
+    async def _look_at_children(self, run: Run) -> None:
+        for wait in run.children():
+            child = await self._store.task(wait.child_id)
+            self._soon(lambda wait=wait, child=child: run.child_stands(wait, child))  # type: ignore[misc]
+
+    def move_child(
+        self, child_id: str, *, undo: bool, then: Callable[[TaskRecord], None] | None = None
+    ) -> None:
+        """Have a child cancelled, or undone; ``then`` hears how it stands after that."""
+        self._run_errand(self._move_child(child_id, undo=undo, then=then))
+
+    async def _move_child(
+        self, child_id: str, *, undo: bool, then: Callable[[TaskRecord], None] | None
+    ) -> None:
+        try:
+            child = await self._store.amend(
+                child_id, lambda task, steps: stop_child(task, steps, undo=undo), now=self._clock.now()
+            )
+        except Unavailable:
+            raise
+        except BackstayError:  # It is past being stopped; how it stands is what counts.
+            child = await self._store.task(child_id)
+        if then is not None:
+            self._soon(lambda: then(child))
+
+    def _run_errand(self, errand: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(self._see_through(errand), context=self._context.copy())
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+
+    async def _see_through(self, errand: Coroutine[Any, Any, None]) -> None:
+        try:
+            await errand
+        except LeaseLost:
+            raise
+        except BackstayError as error:
+            # Whoever waits for the answer is looked at again with the next round.
+            emit(STORE_UNAVAILABLE, error=error)
+
+
+def runnables(registry: Registry, settings: Settings) -> list[Runnable]:
+    """The workflows whose tasks an instance with this registry may claim."""
+    return [
+        Runnable(one.name, one.version, one.complete_by or settings.workflow_complete_by)
+        for one in registry.workflows.values()
+    ]

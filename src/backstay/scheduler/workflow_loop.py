@@ -1,0 +1,146 @@
+"""The event loop that a workflow's code lives in.
+
+A workflow is ordinary asyncio code, but it must do the same things in the same order when it is
+replayed. So it gets an event loop of its own, in which nothing happens by itself: no timers, no
+sockets, no threads. The run delivers one result, then drains the loop until every branch of the
+workflow is blocked again; that is one turn, and turns repeat exactly.
+
+It also tells us three things that a shared loop could not: that the workflow is blocked (nothing is
+ready), which branch a call comes from (tasks are numbered where they are created), and that the code
+asked for wall-clock time (``asyncio.sleep`` and ``asyncio.timeout`` end up in ``call_later``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from typing import Any, Final, NoReturn, TypeVar, cast
+
+from backstay.definitions.ambient import RunningWorkflow, Scope, current_scope
+from backstay.domain.journal import Branch
+from backstay.errors import NotInWorkflow
+from backstay.observe import log
+
+# A turn of honest code runs a handful of callbacks per step; one that runs this many is spinning.
+CALLBACKS_PER_TURN_MAX: Final = 1_000_000
+
+Value = TypeVar("Value")
+
+
+class WorkflowSpins(RuntimeError):
+    """The workflow never comes to rest: it loops without waiting for anything."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the workflow ran {CALLBACKS_PER_TURN_MAX:,} callbacks"
+            " without waiting for a step, sleep or signal"
+        )
+
+
+class WorkflowLoop:
+    """Drives the asyncio tasks of one workflow. Lives inside the real event loop, one turn at a time."""
+
+    def __init__(self, run: RunningWorkflow) -> None:
+        # Not a subclass of asyncio's: whatever is not defined here is refused, not inherited.
+        self._as_loop = cast(asyncio.AbstractEventLoop, self)
+        self._run_of = run
+        self._ready: deque[asyncio.Handle] = deque()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, workflow: Coroutine[Any, Any, Value]) -> asyncio.Task[Value]:
+        """Create the workflow's own task: the branch with the empty path."""
+        return self._new_task(workflow, Branch(), copy_context(), name=None)
+
+    def drain(self) -> None:
+        """Run until every branch is blocked."""
+        outer = events._get_running_loop()  # noqa: SLF001  The only way to lend the thread to another loop.
+        events._set_running_loop(self._as_loop)  # noqa: SLF001
+        try:
+            for _ in range(CALLBACKS_PER_TURN_MAX):
+                if not self._ready:
+                    return
+                handle = self._ready.popleft()
+                if handle.cancelled():
+                    continue
+                try:  # noqa: SIM105  A context manager would cost more than the callback.
+                    handle._run()  # noqa: SLF001
+                except SystemExit:
+                    pass  # The task that raised it has it as its outcome.
+            raise WorkflowSpins
+        finally:
+            events._set_running_loop(outer)  # noqa: SLF001
+
+    def abandon(self) -> None:
+        """Cancel whatever is left and let it unwind; code that will not go quietly is dropped."""
+        for task in self._tasks:
+            task.cancel()
+        try:
+            self.drain()
+        except WorkflowSpins:
+            self._ready.clear()
+        for task in self._tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
+
+    # What asyncio asks of a loop
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self._as_loop, context)
+        self._ready.append(handle)
+        return handle
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self._as_loop)
+
+    def create_task(
+        self, coro: Any, *, name: object = None, context: Context | None = None, **_later: Any
+    ) -> asyncio.Task[Any]:
+        scope = current_scope.get()
+        branch = scope.branch.child() if scope is not None else Branch()
+        return self._new_task(coro, branch, copy_context() if context is None else context.copy(), name=name)
+
+    def _new_task(
+        self, coro: Coroutine[Any, Any, Value], branch: Branch, context: Context, *, name: object
+    ) -> asyncio.Task[Value]:
+        context.run(current_scope.set, Scope(self._run_of, branch))
+        label = str(name) if name is not None else f"branch {branch.path or 'main'}"
+        task = asyncio.Task(coro, loop=self._as_loop, name=label, context=context)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        log.warning("workflow: %s", context.get("message"), exc_info=context.get("exception"))
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    # What a workflow must not do: everything else
+
+    def time(self) -> float:
+        _refuse("the wall clock does not replay")
+
+    def call_later(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        _refuse("asyncio.sleep, asyncio.timeout and asyncio.wait_for do not replay")
+
+    call_at = call_later
+
+    def __getattr__(self, name: str) -> NoReturn:
+        _refuse(f"threads, sockets and processes do not replay (asyncio's {name})")
+
+
+def _refuse(why: str) -> NoReturn:
+    raise NotInWorkflow(
+        f"{why}: in a workflow use backstay's sleep and race (race(step(), sleep()) makes a timeout),"
+        " and do everything else in a step"
+    )

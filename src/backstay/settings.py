@@ -1,0 +1,118 @@
+"""Every setting, its default and its limits. Frozen, validated once, from options, environment and TOML.
+
+An option given in code wins over ``BACKSTAY_X`` in the environment, which wins over ``x`` in
+``backstay.toml``. An unknown key is an error: a typo must not silently mean the default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Self
+
+from backstay.domain.durations import describe, duration
+from backstay.errors import InvalidRequest, InvalidSetting
+
+PREFIX: Final = "BACKSTAY_"
+FILE: Final = "backstay.toml"
+
+# Read by the command line, not settings of the engine.
+_NOT_SETTINGS: Final = frozenset({"BACKSTAY_URL", "BACKSTAY_TOKEN"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How an instance behaves."""
+
+    store: str = "sqlite:///backstay.db"
+    agent_complete_by: timedelta = timedelta(seconds=30)
+    workflow_complete_by: timedelta = timedelta(minutes=10)
+    undo_complete_by: timedelta = timedelta(minutes=5)
+    lease: timedelta = timedelta(seconds=15)
+    heartbeat: timedelta = timedelta(seconds=5)
+    supervisor_period: timedelta = timedelta(seconds=1)
+    in_flight: int = 4_000
+    journal_max: int = 10_000
+    inline_bytes_max: int = 16 * 1024
+    payload_bytes_max: int = 1024 * 1024
+
+    def __post_init__(self) -> None:
+        # One missed beat must not cost the lease.
+        if self.heartbeat * 2 > self.lease:
+            raise InvalidSetting(
+                f"heartbeat {describe(self.heartbeat)} must fit twice into lease {describe(self.lease)}"
+            )
+        if self.inline_bytes_max > self.payload_bytes_max:
+            raise InvalidSetting(
+                f"inline_bytes_max {self.inline_bytes_max:,} must not exceed"
+                f" payload_bytes_max {self.payload_bytes_max:,}"
+            )
+
+    @classmethod
+    def load(
+        cls,
+        options: Mapping[str, Any] | None = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+    ) -> Self:
+        """The settings in force: options over environment over ``backstay.toml`` in ``folder``."""
+        variables = os.environ if environment is None else environment
+        values = {**_from_file((folder or Path.cwd()) / FILE), **_from_environment(variables)}
+        values.update({name: value for name, value in (options or {}).items() if value is not None})
+        return cls(**{name: _parsed(name, value) for name, value in values.items()})
+
+
+_KINDS: Final = {field.name: type(field.default) for field in dataclasses.fields(Settings)}
+_LEAST: Final = {"in_flight": 1, "journal_max": 1, "inline_bytes_max": 0, "payload_bytes_max": 1024}
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidSetting(f"{path.name}: {error}") from error
+
+
+def _from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in variables.items()
+        if name.startswith(PREFIX) and name not in _NOT_SETTINGS and not name.startswith("BACKSTAY_TEST")
+    }
+
+
+def _parsed(name: str, value: Any) -> Any:
+    kind = _KINDS.get(name)
+    if kind is None:
+        raise InvalidSetting(f"there is no setting {name!r}; known: {', '.join(sorted(_KINDS))}")
+    try:
+        if kind is timedelta:
+            return duration(value, name=name, least=timedelta(milliseconds=1))
+        if kind is int:
+            return _whole_number(name, value)
+    except InvalidRequest as error:
+        raise InvalidSetting(str(error)) from error
+    if not isinstance(value, str):
+        raise InvalidSetting(f"{name} is {value!r}; it must be text")
+    return value
+
+
+def _whole_number(name: str, value: Any) -> int:
+    try:
+        # Nothing else: int() would cut off 1.5 and take True for one.
+        number = int(value) if type(value) in (int, str) else None
+    except ValueError:
+        number = None
+    if number is None:
+        raise InvalidSetting(f"{name} is {value!r}; it must be a whole number")
+    if number < _LEAST[name]:
+        raise InvalidSetting(f"{name} is {number}; it must be at least {_LEAST[name]}")
+    return number

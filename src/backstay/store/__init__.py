@@ -1,0 +1,8 @@
+"""The durable record of every task.
+
+base       the verbs: each is one transaction, none knows a policy
+commit     group commit: many transitions, one transaction, each refused on its own
+migrate    numbered schema changes with checksums
+sqlfile    named queries out of .sql files
+sqlite/    one file, one writer thread, readers beside it
+"""

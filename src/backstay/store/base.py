@@ -1,0 +1,205 @@
+"""What a state store can do. Each verb is one transaction: it happens entirely or not at all.
+
+One rule keeps the rest simple: **only the holder of a task's lock writes its steps.** A scheduler
+gets the lock with ``claim`` and writes with ``apply``; everybody else changes a task through
+``amend`` (which may take the lock away) or leaves a request for the holder. Every ``apply`` names
+the instance epoch and the lock number it acts under and is refused when either moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import msgspec
+
+from backstay.domain.lease import Owner
+from backstay.domain.operate import Amendment
+from backstay.domain.states import TaskState
+from backstay.domain.step import StepRecord
+from backstay.domain.task import NewTask, Signal, TaskRecord
+from backstay.errors import BackstayError
+
+
+class Runnable(msgspec.Struct, frozen=True, order=True):
+    """A workflow that a scheduler has the code of. A task runs under exactly its own version."""
+
+    workflow: str
+    version: int
+    # How long a claimed run of it may take: the task's complete-by is set from this.
+    complete_by: timedelta
+
+
+class NewInstance(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that starts: a fresh id, and what it can run."""
+
+    id: str
+    host: str
+    pid: int
+    runs: tuple[Runnable, ...] = ()
+
+
+class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    epoch: int
+    live: bool
+    host: str
+    pid: int
+    runs: tuple[tuple[str, int], ...]
+    started_at: datetime
+    heartbeat_at: datetime
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """A task that is ours now, with what it recorded before."""
+
+    task: TaskRecord
+    steps: list[StepRecord]
+    signals: list[Signal]
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """The answer to a submission: the task, and whether this very call created it."""
+
+    task: TaskRecord
+    created: bool
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
+    """What one turn of a run changed: whole rows, written together or not at all."""
+
+    owner: Owner
+    task_key: int
+    lock_number: int
+    at: datetime
+    steps: Sequence[StepRecord] = ()
+    # Its ``request`` is the one that this row answers; any other that came meanwhile stays.
+    task: TaskRecord | None = None
+    children: Sequence[NewTask] = ()
+    # Signals that a wait consumed: (number of the signal, key of the wait).
+    consumed: Sequence[tuple[int, str]] = ()
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How a task in somebody's hands stands in the store."""
+
+    task: TaskRecord
+    signals: list[Signal]
+
+
+class Changes(msgspec.Struct):
+    """What a commit changed, for those in this process who wait for it."""
+
+    settled: list[TaskRecord] = []
+    touched: list[int] = []
+    claimable: bool = False
+    # Another process wrote: anything may have changed.
+    foreign: bool = False
+
+
+class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tasks to list: newest first, below ``before`` (the key of the last one seen)."""
+
+    states: tuple[TaskState, ...] = ()
+    workflow: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    attribute: tuple[str, str] | None = None
+    before: int | None = None
+    limit: int = 100
+
+
+Settle = Callable[[BackstayError | None], None]
+Amend = Callable[[TaskRecord, list[StepRecord]], Amendment]
+Listener = Callable[[Changes], None]
+
+
+class Store(Protocol):
+    """The state store. Times are passed in: a store has no clock of its own to disagree with."""
+
+    async def open(self, *, must_exist: bool = False) -> None:
+        """Connect and bring the schema up to date. Raises StoreTooNew for a newer schema.
+
+        With ``must_exist`` nothing is created: raises StoreUnavailable where there is no store yet.
+        """
+
+    async def close(self) -> None:
+        """Write what was handed in, then let go of everything."""
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call ``listener`` after each commit that changed something; returns how to stop that."""
+
+    # Instances
+
+    async def register(self, instance: NewInstance, *, now: datetime) -> Owner:
+        """Enter a process that starts; what it writes is fenced by the epoch it gets here."""
+
+    async def beat(self, owner: Owner, *, now: datetime) -> None:
+        """A sign of life. Raises LeaseLost when the instance was declared dead."""
+
+    async def retire(self, owner: Owner, *, now: datetime) -> int:
+        """A graceful stop: free what the instance holds, blaming nobody; the number of tasks freed."""
+
+    async def bury(self, *, lease: timedelta, now: datetime) -> int:
+        """Declare instances without a sign of life dead and free their tasks; the number of tasks freed.
+
+        Both in one transaction: a dead instance never holds anything, a live one is never robbed.
+        """
+
+    async def instances(self) -> list[InstanceRecord]: ...
+
+    # The way in
+
+    async def submit(self, tasks: Sequence[NewTask], *, now: datetime) -> list[Submitted | BackstayError]:
+        """Record tasks. Known ids are answered one by one: the existing task, or IdConflict."""
+
+    # The scheduler
+
+    async def claim(
+        self, owner: Owner, runs: Sequence[Runnable], *, limit: int, now: datetime
+    ) -> list[Claimed]:
+        """Lock up to ``limit`` claimable tasks for ``owner``, oldest first within each workflow."""
+
+    def apply(self, transition: Transition, settle: Settle) -> None:
+        """Write a turn of a run with the next commit, then call ``settle``.
+
+        ``settle(None)`` says that it is durable; ``settle(LeaseLost)`` that this one was refused,
+        whatever became of the others in its batch. While the store cannot write, nothing is settled
+        and the transition is tried again.
+        """
+
+    async def standing(self, keys: Sequence[int]) -> list[Standing]:
+        """How tasks in our hands stand: requests, lost locks, signals that arrived."""
+
+    # The supervisor
+
+    async def wake(self, *, now: datetime, limit: int) -> int:
+        """Make parked tasks whose time has come claimable again."""
+
+    async def expire_runs(self, *, now: datetime, limit: int) -> int:
+        """Take tasks past their complete-by away from whoever holds them, and count the failure."""
+
+    async def expire_steps(self, *, before: datetime, now: datetime, limit: int) -> int:
+        """Take tasks away from holders that let a step's complete-by pass; count the attempt as failed."""
+
+    # The operator
+
+    async def amend(self, task_id: str, change: Amend, *, now: datetime) -> TaskRecord:
+        """Read a task with its steps, let ``change`` decide, and write the outcome: one transaction."""
+
+    async def signal(
+        self, task_id: str, name: str, payload: bytes, *, dedup: str | None, now: datetime
+    ) -> TaskRecord:
+        """Buffer a signal (once per ``dedup`` key) and wake the task if it waits."""
+
+    # Reading
+
+    async def task(self, task_id: str) -> TaskRecord:
+        """Raises UnknownTask."""
+
+    async def steps(self, task_id: str) -> list[StepRecord]:
+        """The task's whole journal, in the order in which it was begun. Raises UnknownTask."""
+
+    async def tasks(self, wanted: TaskFilter) -> list[TaskRecord]:
+        """Newest first; inputs and outputs are left out."""

@@ -1,0 +1,78 @@
+"""Group commit: the transitions of all running tasks, written as one transaction.
+
+A backend collects what is handed in while it is busy, then writes all of it at once; it never
+waits for a batch to fill. This module holds what does not depend on the database: how transitions
+merge into rows, and which of them are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from backstay.domain.lease import Owner
+from backstay.domain.states import SETTLED
+from backstay.domain.step import StepRecord
+from backstay.domain.task import NewTask, TaskRecord
+from backstay.errors import BackstayError, LeaseLost
+from backstay.store.base import Changes, Settle, Transition
+
+Posted = tuple[Transition, Settle]
+
+
+class Fences:
+    """What is current, as read inside the transaction that is about to write."""
+
+    def __init__(self, epochs: Mapping[str, int], locks: Mapping[int, tuple[str | None, int]]) -> None:
+        self._epochs = epochs
+        self._locks = dict(locks)
+
+    def refusal(self, transition: Transition) -> BackstayError | None:
+        """Why this transition must not be written, or ``None``: then the next meets the lock it leaves."""
+        owner = transition.owner
+        if self._epochs.get(owner.id) != owner.epoch:
+            return LeaseLost("this instance", owner.id)
+        if self._locks.get(transition.task_key) != (owner.id, transition.lock_number):
+            return LeaseLost(f"task {transition.task_key}", owner.id)
+        if transition.task is not None:
+            self._locks[transition.task_key] = (transition.task.locked_by, transition.task.lock_number)
+        return None
+
+
+class Rows:
+    """The rows that a set of transitions comes down to: of each, the last version."""
+
+    def __init__(self, transitions: Iterable[Transition]) -> None:
+        self.steps: dict[tuple[int, str], StepRecord] = {}
+        self.tasks: dict[int, TaskRecord] = {}
+        self.children: list[tuple[NewTask, datetime]] = []
+        self.consumed: list[tuple[int, int, str]] = []
+        for transition in transitions:
+            self._add(transition)
+
+    def _add(self, transition: Transition) -> None:
+        for step in transition.steps:
+            self.steps[(step.task_key, step.key)] = step
+        if transition.task is not None:
+            self.tasks[transition.task_key] = transition.task
+        self.children.extend((child, transition.at) for child in transition.children)
+        self.consumed.extend((transition.task_key, number, key) for number, key in transition.consumed)
+
+    @property
+    def settled(self) -> list[TaskRecord]:
+        return [task for task in self.tasks.values() if task.state in SETTLED]
+
+    def report(self, changes: Changes) -> None:
+        """Add what these rows changed to what those who listen are told."""
+        changes.settled += self.settled
+        changes.touched += [task.parent_key for task in self.settled if task.parent_key is not None]
+        freed = any(task.locked_by is None for task in self.tasks.values())
+        changes.claimable = changes.claimable or freed or bool(self.children)
+
+
+def owners(posted: Iterable[Posted]) -> set[Owner]:
+    return {transition.owner for transition, _ in posted}
+
+
+def task_keys(posted: Iterable[Posted]) -> set[int]:
+    return {transition.task_key for transition, _ in posted}

@@ -1,0 +1,12 @@
+"""The state store in one SQLite file.
+
+connection   how a connection is opened, and what its errors mean
+liveness     an operating-system lock per instance: a dead local process is known at once
+rows         rows to records and back
+writer       the one thread that writes: group commit
+store        the verbs
+"""
+
+from backstay.store.sqlite.store import SqliteStore
+
+__all__ = ["SqliteStore"]

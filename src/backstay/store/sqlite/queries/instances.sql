@@ -1,0 +1,34 @@
+-- name: insert_instance
+INSERT INTO instance (id, epoch, live, host, pid, runs, started_at, heartbeat_at)
+VALUES (:id, 1, 1, :host, :pid, :runs, :now, :now);
+
+-- name: beat
+UPDATE instance SET heartbeat_at = :now WHERE id = :id AND epoch = :epoch AND live = 1;
+
+-- name: end_instance
+-- The epoch moves on, so that a write that is still under way under the old one is refused.
+UPDATE instance SET live = 0, epoch = epoch + 1 WHERE id = :id AND epoch = :epoch AND live = 1;
+
+-- name: live_instances
+SELECT id, epoch, live, host, pid, runs, started_at, heartbeat_at FROM instance
+ WHERE live = 1 ORDER BY heartbeat_at;
+
+-- name: list_instances
+SELECT id, epoch, live, host, pid, runs, started_at, heartbeat_at FROM instance
+ ORDER BY started_at DESC LIMIT 1000;
+
+-- name: instance_epochs
+SELECT id, epoch FROM instance WHERE live = 1 AND id IN (SELECT value FROM json_each(:ids));
+
+-- name: free_forward
+-- What a dead or stopping instance was running goes back into the line.
+UPDATE task
+   SET state = 'pending', locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1,
+       crash_count = crash_count + :crashes, updated_at = :now
+ WHERE locked_by = :id AND state = 'processing';
+
+-- name: free_undoing
+UPDATE task
+   SET locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1,
+       crash_count = crash_count + :crashes, updated_at = :now
+ WHERE locked_by = :id AND state = 'undoing';

@@ -1,0 +1,190 @@
+-- name: task_columns
+key, id, workflow, version, state, input, output, error, complete_by, hard_end, locked_by, lock_number,
+failure_count, crash_count, wake_at, parked, request, reply_to, attributes, parent_key, parent_step,
+created_at, updated_at
+
+-- name: task_columns_light
+-- For listings: without the values that can be large.
+key, id, workflow, version, state, x'', NULL, error, complete_by, hard_end, locked_by, lock_number,
+failure_count, crash_count, wake_at, parked, request, reply_to, attributes, parent_key, parent_step,
+created_at, updated_at
+
+-- name: insert_task
+-- An id that is taken inserts nothing; the caller then looks at what is there.
+INSERT INTO task (id, workflow, version, state, input, hard_end, reply_to, attributes, parent_key, parent_step, created_at, updated_at)
+VALUES (:id, :workflow, :version, 'pending', :input, :hard_end, :reply_to, :attributes, :parent_key, :parent_step, :now, :now)
+ON CONFLICT (id) DO NOTHING
+RETURNING key;
+
+-- name: task_by_id
+SELECT {task_columns} FROM task WHERE id = :id;
+
+-- name: tasks_by_key
+-- How they stand, not what they hold: nobody who asks by key needs the values.
+SELECT {task_columns_light} FROM task WHERE key IN (SELECT value FROM json_each(:keys));
+
+-- name: lock_numbers
+-- The fence of a whole batch in one read: whose each task is, and under which lock.
+-- One row comes back: fetching a row costs a hand-over of the interpreter lock, thousands cost thousands.
+SELECT json_group_array(json_array(key, locked_by, lock_number)) FROM task
+ WHERE key IN (SELECT value FROM json_each(:keys));
+
+-- name: claim_tasks
+-- Oldest first, so that nothing starves. The inner SELECT and the UPDATE are one statement: SQLite
+-- admits one writer, so no second claim can fall between them. An undo that nobody holds is
+-- claimed like a pending task and stays in its state.
+UPDATE task
+   SET state = CASE state WHEN 'pending' THEN 'processing' ELSE state END,
+       locked_by = :owner, lock_number = lock_number + 1, complete_by = :complete_by,
+       wake_at = NULL, updated_at = :now
+ WHERE key IN (
+       SELECT key FROM task INDEXED BY task_claimable
+        WHERE workflow = :workflow AND version = :version
+          AND locked_by IS NULL AND parked = 0 AND state IN ('pending', 'undoing')
+        ORDER BY key
+        LIMIT :limit)
+RETURNING {task_columns};
+
+-- name: put_task
+-- A request stays until it is answered or too late: one that arrived after the holder last looked
+-- must not be overwritten.
+WITH new (key, state, output, error, complete_by, locked_by, lock_number, failure_count, crash_count,
+          wake_at, parked, updated_at, answered) AS (VALUES {rows})
+UPDATE task
+   SET state = new.state, output = new.output, error = new.error, complete_by = new.complete_by,
+       locked_by = new.locked_by, lock_number = new.lock_number, failure_count = new.failure_count,
+       crash_count = new.crash_count, wake_at = new.wake_at, parked = new.parked, updated_at = new.updated_at,
+       request = CASE WHEN new.state IN ('processing', 'waiting', 'pending', 'error')
+                       AND request IS NOT new.answered THEN request END
+  FROM new
+ WHERE task.key = new.key;
+
+-- name: put_request
+UPDATE task SET request = :request WHERE key = :key;
+
+-- name: put_input
+UPDATE task SET input = :input WHERE key = :key;
+
+-- name: unpark_called
+-- What calls a parked task: a request, a signal it waits for, a child that settled. Asked when a
+-- signal arrives, and when a run parks: what called between its last look and its parking found it
+-- busy and woke nobody. An undo waits for no signal, whatever its journal still shows as running.
+UPDATE task
+   SET state = CASE state WHEN 'waiting' THEN 'pending' ELSE state END, parked = 0, wake_at = NULL,
+       updated_at = :now
+ WHERE key IN (SELECT value FROM json_each(:keys)) AND parked = 1
+   AND (request IS NOT NULL
+        OR state = 'waiting'
+           AND EXISTS (SELECT 1 FROM step JOIN signal ON signal.task_key = step.task_key AND signal.name = step.operation
+                        WHERE step.task_key = task.key AND step.kind = 'signal' AND step.state = 'running'
+                          AND signal.consumed_by IS NULL)
+        OR EXISTS (SELECT 1 FROM task AS child
+                     JOIN step ON step.task_key = child.parent_key AND step.key = child.parent_step
+                    WHERE child.parent_key = task.key
+                      AND (step.state = 'running' AND child.state IN ('processed', 'undone', 'undo_failed', 'cancelled')
+                           OR step.state = 'undoing' AND child.state IN ('undone', 'undo_failed', 'cancelled'))));
+
+-- name: obey_requests
+-- A request reached the row just before its run stopped in error: the next holder obeys it.
+UPDATE task SET state = 'pending', updated_at = :now
+ WHERE key IN (SELECT value FROM json_each(:keys)) AND state = 'error' AND request IS NOT NULL;
+
+-- name: wake_due
+UPDATE task
+   SET state = CASE state WHEN 'waiting' THEN 'pending' ELSE state END,
+       parked = 0, wake_at = NULL, updated_at = :now
+ WHERE key IN (
+       SELECT key FROM task INDEXED BY task_wake
+        WHERE wake_at IS NOT NULL AND wake_at <= :now AND locked_by IS NULL
+        ORDER BY wake_at
+        LIMIT :limit);
+
+-- name: wake_tasks
+-- A child settled.
+UPDATE task
+   SET state = CASE state WHEN 'waiting' THEN 'pending' ELSE state END,
+       parked = 0, wake_at = NULL, updated_at = :now
+ WHERE key IN (SELECT value FROM json_each(:keys)) AND parked = 1;
+
+-- name: expire_forward
+UPDATE task
+   SET state = 'pending', locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1,
+       failure_count = failure_count + 1, updated_at = :now
+ WHERE key IN (
+       SELECT key FROM task INDEXED BY task_locked
+        WHERE locked_by IS NOT NULL AND complete_by < :now AND state = 'processing'
+        ORDER BY complete_by
+        LIMIT :limit)
+RETURNING key;
+
+-- name: expire_undoing
+-- An overrun undo is simply taken up again; its steps count their own failures.
+UPDATE task
+   SET locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1, updated_at = :now
+ WHERE key IN (
+       SELECT key FROM task INDEXED BY task_locked
+        WHERE locked_by IS NOT NULL AND complete_by < :now AND state = 'undoing'
+        ORDER BY complete_by
+        LIMIT :limit)
+RETURNING key;
+
+-- name: steps_overdue
+-- Walks the locked tasks only: as many as are in flight, however many are finished.
+SELECT step.task_key, step.key FROM task INDEXED BY task_locked
+  JOIN step ON step.task_key = task.key
+ WHERE task.locked_by IS NOT NULL AND task.state = 'processing'
+   AND step.kind = 'step' AND step.state = 'running'
+   AND step.complete_by < :before AND step.ended_at IS NULL
+ LIMIT :limit;
+
+-- name: expire_step
+-- It stays running: whether it is repeated or has failed for good is the next holder's decision.
+-- That it has ended keeps a second sweep from counting it again.
+UPDATE step
+   SET failure_count = failure_count + 1, unsure = 1, ended_at = :now
+ WHERE task_key = :task_key AND key = :key AND state = 'running';
+
+-- name: take_away
+UPDATE task
+   SET state = 'pending', locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1, updated_at = :now
+ WHERE key = :key AND state = 'processing';
+
+-- name: task_filter
+key < :before
+   AND (:workflow IS NULL OR workflow = :workflow)
+   AND (:created_after IS NULL OR created_at > :created_after)
+   AND (:created_before IS NULL OR created_at < :created_before)
+   AND (:attribute IS NULL OR EXISTS (
+       SELECT 1 FROM json_each(attributes) AS pair WHERE pair.key = :attribute AND pair.value = :value))
+
+-- name: list_tasks
+-- Walks back from the newest: what is asked for here is met often on that way. What would be met
+-- rarely among finished tasks has a query, and an index, of its own below.
+SELECT {task_columns_light} FROM task
+ WHERE (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
+   AND {task_filter}
+ ORDER BY key DESC
+ LIMIT :limit;
+
+-- name: list_pending_tasks
+-- The conditions repeat the index's own: that is how SQLite knows that the index holds every row
+-- that is asked for. (The same below.)
+SELECT {task_columns_light} FROM task INDEXED BY task_claimable
+ WHERE locked_by IS NULL AND parked = 0 AND state IN ('pending', 'undoing') AND state = 'pending'
+   AND {task_filter}
+ ORDER BY key DESC
+ LIMIT :limit;
+
+-- name: list_processing_tasks
+SELECT {task_columns_light} FROM task INDEXED BY task_locked
+ WHERE locked_by IS NOT NULL AND state = 'processing'
+   AND {task_filter}
+ ORDER BY key DESC
+ LIMIT :limit;
+
+-- name: list_rare_tasks
+SELECT {task_columns_light} FROM task INDEXED BY task_unusual
+ WHERE state IN ('waiting', 'error', 'undoing', 'undone', 'undo_failed', 'cancelled') AND state = :state
+   AND {task_filter}
+ ORDER BY key DESC
+ LIMIT :limit;

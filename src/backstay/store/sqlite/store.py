@@ -1,0 +1,395 @@
+"""The verbs of the state store on SQLite."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from backstay.domain.lease import Owner, is_stale
+from backstay.domain.operate import check_hears
+from backstay.domain.states import SETTLED, TaskState
+from backstay.domain.step import StepRecord
+from backstay.domain.task import NewTask, TaskRecord, first_record
+from backstay.errors import BackstayError, Closed, IdConflict, InvalidRequest, LeaseLost, StoreUnavailable
+from backstay.store.base import (
+    Amend,
+    Changes,
+    Claimed,
+    InstanceRecord,
+    Listener,
+    NewInstance,
+    Runnable,
+    Settle,
+    Standing,
+    Submitted,
+    TaskFilter,
+    Transition,
+)
+from backstay.store.sqlfile import load_queries
+from backstay.store.sqlite.connection import connect, path_of, translated
+from backstay.store.sqlite.liveness import Liveness
+from backstay.store.sqlite.rows import instance_record, to_micros
+from backstay.store.sqlite.schema import is_store, migrate
+from backstay.store.sqlite.tables import Tables, as_json
+from backstay.store.sqlite.writer import Boundary, Writer
+
+READERS: Final = 2
+SIGNALS_MAX: Final = 10_000
+INLINE_BYTES_MAX: Final = 16 * 1024
+
+#: The states that the index task_unusual holds.
+RARE: Final = frozenset(TaskState) - {TaskState.PENDING, TaskState.PROCESSING, TaskState.PROCESSED}
+
+_KEY_MAX: Final = 2**63 - 1
+
+Answer = TypeVar("Answer")
+
+
+class SqliteStore:
+    """The state store in one file. One writer thread commits; a few threads read beside it."""
+
+    def __init__(
+        self, url: str, *, inline_bytes_max: int = INLINE_BYTES_MAX, boundary: Boundary | None = None
+    ) -> None:
+        self._path = path_of(url)
+        self._inline_bytes_max = inline_bytes_max
+        self._boundary = boundary
+        self._queries = load_queries("backstay.store.sqlite")
+        self._liveness = Liveness(self._path)
+        self._reading = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._writer: Writer | None = None
+        self._readers: ThreadPoolExecutor | None = None
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    async def open(self, *, must_exist: bool = False) -> None:
+        connection = await asyncio.to_thread(self._prepare, must_exist=must_exist)
+        self._writer = Writer(self._tables(connection), self._path, boundary=self._boundary)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="backstay-reader")
+
+    def _prepare(self, *, must_exist: bool) -> sqlite3.Connection:
+        try:
+            if must_exist and not is_store(self._path):
+                raise StoreUnavailable(
+                    f"there is no store in {self._path}; name another with --store or BACKSTAY_STORE,"
+                    " or start the application that fills this one"
+                )
+            connection = connect(self._path, readonly=False)
+            try:
+                migrate(connection)
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+        return connection
+
+    async def close(self) -> None:
+        if self._writer is None or self._readers is None:
+            return
+        await self._writer.close()
+        await asyncio.to_thread(self._readers.shutdown)
+        for connection in self._connections:
+            connection.close()
+        self._liveness.let_go()
+        self._writer = None
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        return self._open_writer.listen(listener)
+
+    # Instances
+
+    async def register(self, instance: NewInstance, *, now: datetime) -> Owner:
+        # The lock first: an instance that is registered and not locked would look dead.
+        self._liveness.hold(instance.id)
+        runs = as_json([(run.workflow, run.version) for run in instance.runs])
+
+        def operation(tables: Tables, _changes: Changes) -> Owner:
+            tables.run(
+                "insert_instance",
+                id=instance.id,
+                host=instance.host,
+                pid=instance.pid,
+                runs=runs,
+                now=to_micros(now),
+            )
+            return Owner(instance.id, 1)
+
+        return await self._write(operation)
+
+    async def beat(self, owner: Owner, *, now: datetime) -> None:
+        def operation(tables: Tables, _changes: Changes) -> None:
+            if tables.run("beat", id=owner.id, epoch=owner.epoch, now=to_micros(now)).rowcount == 0:
+                raise LeaseLost("this instance", owner.id)
+
+        await self._write(operation)
+
+    async def retire(self, owner: Owner, *, now: datetime) -> int:
+        def operation(tables: Tables, changes: Changes) -> int:
+            return _end(tables, changes, owner, now=now, crashes=0)
+
+        freed = await self._write(operation)
+        self._liveness.release(owner.id)
+        return freed
+
+    async def bury(self, *, lease: timedelta, now: datetime) -> int:
+        def operation(tables: Tables, changes: Changes) -> int:
+            live = [instance_record(row) for row in tables.run("live_instances").fetchall()]
+            dead = [one for one in live if self._is_dead(one, lease=lease, now=now)]
+            for one in dead:
+                self._liveness.forget(one.id)
+            return sum(_end(tables, changes, Owner(one.id, one.epoch), now=now, crashes=1) for one in dead)
+
+        return await self._write(operation)
+
+    def _is_dead(self, instance: InstanceRecord, *, lease: timedelta, now: datetime) -> bool:
+        return is_stale(instance.heartbeat_at, lease=lease, now=now) or self._liveness.is_dead(instance.id)
+
+    async def instances(self) -> list[InstanceRecord]:
+        return await self._read(lambda tables: [instance_record(row) for row in tables.run("list_instances")])
+
+    # The way in
+
+    async def submit(self, tasks: Sequence[NewTask], *, now: datetime) -> list[Submitted | BackstayError]:
+        def operation(tables: Tables, changes: Changes) -> list[Submitted | BackstayError]:
+            changes.claimable = True
+            return [_submit_one(tables, task, now) for task in tasks]
+
+        return await self._write(operation)
+
+    # The scheduler
+
+    async def claim(
+        self, owner: Owner, runs: Sequence[Runnable], *, limit: int, now: datetime
+    ) -> list[Claimed]:
+        def operation(tables: Tables, _changes: Changes) -> list[Claimed]:
+            tables.check_epoch(owner)
+            tasks: list[TaskRecord] = []
+            for run in runs:
+                if len(tasks) < limit:
+                    tasks += _claim_of(tables, owner, run, limit=limit - len(tasks), now=now)
+            return _with_history(tables, tasks)
+
+        return await self._write(operation)
+
+    def apply(self, transition: Transition, settle: Settle) -> None:
+        self._open_writer.post(transition, settle)
+
+    async def standing(self, keys: Sequence[int]) -> list[Standing]:
+        def look(tables: Tables) -> list[Standing]:
+            signals = tables.signals(keys)
+            tasks = tables.task_records(tables.run("tasks_by_key", keys=as_json(keys)).fetchall())
+            return [Standing(task, signals[task.key]) for task in tasks]
+
+        return await self._read(look)
+
+    # The supervisor
+
+    async def wake(self, *, now: datetime, limit: int) -> int:
+        def operation(tables: Tables, changes: Changes) -> int:
+            woken = tables.run("wake_due", now=to_micros(now), limit=limit).rowcount
+            changes.claimable = changes.claimable or woken > 0
+            return woken
+
+        return await self._write(operation)
+
+    async def expire_runs(self, *, now: datetime, limit: int) -> int:
+        def operation(tables: Tables, changes: Changes) -> int:
+            keys: list[int] = []
+            for query in ("expire_forward", "expire_undoing"):
+                rows = tables.run(query, now=to_micros(now), limit=limit - len(keys)).fetchall()
+                keys += [key for (key,) in rows]
+            _taken_away(keys, changes)
+            return len(keys)
+
+        return await self._write(operation)
+
+    async def expire_steps(self, *, before: datetime, now: datetime, limit: int) -> int:
+        def operation(tables: Tables, changes: Changes) -> int:
+            overdue = tables.run("steps_overdue", before=to_micros(before), limit=limit).fetchall()
+            for task_key, key in overdue:
+                tables.run("expire_step", task_key=task_key, key=key, now=to_micros(now))
+            keys = sorted({task_key for task_key, _ in overdue})
+            for task_key in keys:
+                tables.run("take_away", key=task_key, now=to_micros(now))
+            _taken_away(keys, changes)
+            return len(overdue)
+
+        return await self._write(operation)
+
+    # The operator
+
+    async def amend(self, task_id: str, change: Amend, *, now: datetime) -> TaskRecord:
+        def operation(tables: Tables, changes: Changes) -> TaskRecord:
+            before = tables.task(task_id)
+            amendment = change(before, tables.journal(before.key))
+            after = msgspec.structs.replace(amendment.task, updated_at=now)
+            if amendment.forget_journal:
+                tables.run("forget_steps", task_key=before.key)
+                tables.run("release_signals", task_key=before.key)
+            tables.put_steps(amendment.steps)
+            tables.put_tasks([after])
+            tables.run("put_request", request=after.request, key=after.key)
+            if after.state in SETTLED and after.parent_key is not None:
+                tables.wake([after.parent_key], now)
+            _amended(after, changes)
+            return after
+
+        return await self._write(operation)
+
+    async def signal(
+        self, task_id: str, name: str, payload: bytes, *, dedup: str | None, now: datetime
+    ) -> TaskRecord:
+        def operation(tables: Tables, changes: Changes) -> TaskRecord:
+            known = tables.task(task_id)
+            check_hears(known)
+            key = known.key
+            if tables.run("count_signals", task_key=key).fetchone()[0] >= SIGNALS_MAX:
+                raise InvalidRequest(f"task {task_id} was sent {SIGNALS_MAX:,} signals, which is the limit")
+            stored = tables.check_in(key, payload)
+            tables.run(
+                "insert_signal", task_key=key, name=name, dedup=dedup, payload=stored, now=to_micros(now)
+            )
+            tables.unpark_called([key], now)
+            after = tables.task(task_id)
+            _amended(after, changes)
+            return after
+
+        return await self._write(operation)
+
+    # Reading
+
+    async def task(self, task_id: str) -> TaskRecord:
+        return await self._read(lambda tables: tables.task(task_id))
+
+    async def steps(self, task_id: str) -> list[StepRecord]:
+        return await self._read(lambda tables: tables.journal(tables.task(task_id).key))
+
+    async def tasks(self, wanted: TaskFilter) -> list[TaskRecord]:
+        values = {
+            "before": _KEY_MAX if wanted.before is None else wanted.before,
+            "workflow": wanted.workflow,
+            "created_after": to_micros(wanted.created_after),
+            "created_before": to_micros(wanted.created_before),
+            "attribute": None if wanted.attribute is None else wanted.attribute[0],
+            "value": None if wanted.attribute is None else wanted.attribute[1],
+            "limit": wanted.limit,
+        }
+
+        def look(tables: Tables) -> list[TaskRecord]:
+            match wanted.states:
+                case (TaskState.PENDING,):
+                    rows = tables.run("list_pending_tasks", **values)
+                case (TaskState.PROCESSING,):
+                    rows = tables.run("list_processing_tasks", **values)
+                case (state,) if state in RARE:
+                    rows = tables.run("list_rare_tasks", **values, state=state)
+                case states:
+                    rows = tables.run("list_tasks", **values, states=as_json(states) if states else None)
+            return tables.task_records(rows.fetchall())
+
+        return await self._read(look)
+
+    # Underneath
+
+    @property
+    def _open_writer(self) -> Writer:
+        if self._writer is None:
+            raise Closed(f"{self._path.name} is not open")
+        return self._writer
+
+    async def _write(self, operation: Callable[[Tables, Changes], Answer]) -> Answer:
+        answer: Answer = await self._open_writer.call(operation)
+        return answer
+
+    async def _read(self, look: Callable[[Tables], Answer]) -> Answer:
+        if self._writer is None or self._readers is None:
+            raise Closed(f"{self._path.name} is not open")
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, look)
+
+    def _look(self, look: Callable[[Tables], Answer]) -> Answer:
+        try:
+            return look(self._reader())
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+
+    def _reader(self) -> Tables:
+        """The reading connection of the thread that asks."""
+        tables: Tables | None = getattr(self._reading, "tables", None)
+        if tables is None:
+            connection = connect(self._path, readonly=True)
+            self._connections.append(connection)
+            tables = self._reading.tables = self._tables(connection)
+        return tables
+
+    def _tables(self, connection: sqlite3.Connection) -> Tables:
+        return Tables(connection, self._queries, inline_bytes_max=self._inline_bytes_max)
+
+
+def _end(tables: Tables, changes: Changes, owner: Owner, *, now: datetime, crashes: int) -> int:
+    """End an instance and free its tasks; nothing when its epoch is no longer current."""
+    if tables.run("end_instance", id=owner.id, epoch=owner.epoch).rowcount == 0:
+        return 0
+    freed = tables.run("free_forward", id=owner.id, crashes=crashes, now=to_micros(now)).rowcount
+    freed += tables.run("free_undoing", id=owner.id, crashes=crashes, now=to_micros(now)).rowcount
+    changes.claimable = changes.claimable or freed > 0
+    return freed
+
+
+def _submit_one(tables: Tables, new: NewTask, now: datetime) -> Submitted | BackstayError:
+    key = tables.insert_task(new, now)
+    if key is not None:
+        return Submitted(first_record(key, new, now), created=True)
+    known = tables.task(new.id)
+    # The version is not the caller's: the same submission may come again after a deploy.
+    if (known.workflow, known.input) != (new.workflow, new.input):
+        return IdConflict(new.id, workflow=known.workflow, state=known.state)
+    return Submitted(known, created=False)
+
+
+def _claim_of(tables: Tables, owner: Owner, run: Runnable, *, limit: int, now: datetime) -> list[TaskRecord]:
+    rows = tables.run(
+        "claim_tasks",
+        owner=owner.id,
+        workflow=run.workflow,
+        version=run.version,
+        complete_by=to_micros(now + run.complete_by),
+        limit=limit,
+        now=to_micros(now),
+    ).fetchall()
+    # RETURNING promises no order.
+    return sorted(tables.task_records(rows), key=lambda task: task.key)
+
+
+def _with_history(tables: Tables, tasks: list[TaskRecord]) -> list[Claimed]:
+    if not tasks:
+        return []
+    keys = [task.key for task in tasks]
+    steps = tables.steps(keys)
+    signals = tables.signals(keys)
+    return [Claimed(task, steps[task.key], signals[task.key]) for task in tasks]
+
+
+def _taken_away(keys: list[int], changes: Changes) -> None:
+    changes.touched += keys
+    changes.claimable = changes.claimable or bool(keys)
+
+
+def _amended(task: TaskRecord, changes: Changes) -> None:
+    changes.touched.append(task.key)
+    changes.claimable = True
+    if task.state in SETTLED:
+        changes.settled.append(task)
+        if task.parent_key is not None:
+            changes.touched.append(task.parent_key)

@@ -1,0 +1,129 @@
+"""The one door through which a task enters the store: validate, deduplicate, record."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeGuard
+
+from backstay.clock import Clock
+from backstay.definitions.codec import check_size
+from backstay.definitions.registry import Registry
+from backstay.definitions.workflows import Workflow
+from backstay.domain.durations import LONGEST, duration
+from backstay.domain.task import NewTask, check_id
+from backstay.errors import BackstayError, InvalidInput, InvalidRequest
+from backstay.settings import Settings
+from backstay.store.base import Store, Submitted
+
+ATTRIBUTES_MAX: Final = 32
+ATTRIBUTE_LENGTH_MAX: Final = 200
+REPLY_TO_LENGTH_MAX: Final = 200
+
+CompleteBy = str | timedelta | datetime
+
+
+class Door:
+    """Checks everything before anything is written."""
+
+    def __init__(self, store: Store, registry: Registry, *, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._settings = settings
+        self._clock = clock
+
+    async def submit(self, task: NewTask) -> Submitted:
+        """Record ``task``; an id that is known gives the existing task, or raises IdConflict."""
+        [answer] = await self._store.submit([task], now=self._clock.now())
+        if isinstance(answer, BackstayError):
+            raise answer
+        return answer
+
+    def new_task(
+        self,
+        workflow: Workflow[..., Any] | str,
+        args: tuple[Any, ...],
+        *,
+        id: str | None = None,
+        complete_by: CompleteBy | None = None,
+        reply_to: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> NewTask:
+        """The task that these arguments describe. Raises a kind of InvalidRequest, and writes nothing."""
+        definition = self._definition(workflow)
+        data = definition.signature.encode_input(args)
+        check_size(data, f"input of workflow {definition.name}", self._settings.payload_bytes_max)
+        return NewTask(
+            id=str(uuid.uuid4()) if id is None else check_id(id),
+            workflow=definition.name,
+            version=definition.version,
+            input=data,
+            hard_end=None if complete_by is None else self._hard_end(complete_by),
+            reply_to=_checked_reply_to(reply_to),
+            attributes=_checked_attributes({} if attributes is None else attributes),
+            plan=definition.planned_steps(),
+        )
+
+    def _definition(self, workflow: Workflow[..., Any] | str) -> Workflow[..., Any]:
+        if isinstance(workflow, str):
+            return self._registry.workflow(workflow)
+        given: object = workflow  # Callers without a type checker hand in anything.
+        if not isinstance(given, Workflow):
+            raise InvalidInput(f"{given!r} is not a workflow; decorate it with @app.workflow")
+        return self._registry.workflow(given.name, given.version)
+
+    def _hard_end(self, complete_by: CompleteBy) -> datetime:
+        now = self._clock.now()
+        instant = complete_by if isinstance(complete_by, datetime) else _instant(complete_by, now)
+        if instant.tzinfo is None:
+            raise InvalidInput(
+                f"complete_by {instant.isoformat()} has no time zone; write it with an offset or Z"
+            )
+        if instant <= now:
+            raise InvalidInput(
+                f"complete_by {instant.isoformat()} lies in the past; now is {now.isoformat()}"
+            )
+        if instant - now > LONGEST:
+            raise InvalidInput(f"complete_by {instant.isoformat()} lies more than 100 years ahead")
+        return instant.astimezone(UTC)
+
+
+def _instant(value: str | timedelta, now: datetime) -> datetime:
+    """An RFC 3339 instant, or a duration that counts from now."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return datetime.fromisoformat(value)
+    try:
+        return now + duration(value, name="complete_by")
+    except InvalidRequest as error:
+        raise InvalidInput(f'{error}; an instant is written "2030-01-31T12:00:00Z"') from error
+
+
+def _checked_reply_to(reply_to: object) -> str | None:
+    if reply_to is None:
+        return None
+    if not _is_text(reply_to) or not 1 <= len(reply_to) <= REPLY_TO_LENGTH_MAX:
+        raise InvalidInput(f"reply_to is {reply_to!r:.60}; it must be 1 to {REPLY_TO_LENGTH_MAX} characters")
+    return reply_to
+
+
+def _checked_attributes(attributes: object) -> dict[str, str]:
+    if not isinstance(attributes, Mapping):
+        raise InvalidInput(f"attributes is {attributes!r:.60}; it must be an object of texts")
+    if len(attributes) > ATTRIBUTES_MAX:
+        raise InvalidInput(f"attributes has {len(attributes)} entries; {ATTRIBUTES_MAX} are allowed")
+    for name, value in attributes.items():
+        if not _is_text(name) or not _is_text(value):
+            raise InvalidInput(f"attribute {name!r}: names and values must be text")
+        if not 1 <= len(name) <= ATTRIBUTE_LENGTH_MAX or len(value) > ATTRIBUTE_LENGTH_MAX:
+            raise InvalidInput(
+                f"attribute {name[:40]!r} is too long; {ATTRIBUTE_LENGTH_MAX} characters are allowed"
+            )
+    return dict(attributes)
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    """Whether ``value`` is text that can be stored; half of a surrogate pair cannot."""
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)

@@ -1,0 +1,12 @@
+"""What a test of an application, or of a store, needs. It needs pytest itself.
+
+ManualClock     time that moves when the test says so
+StoreSuite      the store's promises, one test each; every backend passes it
+records         well-formed tasks and steps in every state
+promises        the parts of the suite
+"""
+
+from backstay.testing.clock import ManualClock
+from backstay.testing.store_suite import StoreSuite
+
+__all__ = ["ManualClock", "StoreSuite"]

@@ -1,0 +1,16 @@
+"""The store's promises by theme, one test each.
+
+submission    what was acknowledged is there, once
+claims        every task has at most one holder
+transitions   what a holder writes, and what of it is refused
+arrows        the two state machines, kept by the database itself
+instances     the living, the dead, and what the dead held
+expiry        wake-ups and missed complete-bys
+operator      moves by hand
+waiting       signals, and the gap before a task is parked
+children      tasks that a task started
+payloads      values too large for a row
+listing       pages of tasks
+listeners     who is told of a commit
+holder        a scheduler as far as a store can see one: what the tests act through
+"""

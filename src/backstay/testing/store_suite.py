@@ -1,0 +1,46 @@
+"""The store's promises, one test each; every backend passes them.
+
+A backend proves itself with a fixture that opens an empty store and closes it again:
+
+    class TestMyStore(StoreSuite):
+        @pytest.fixture
+        async def store(self):
+            store = MyStore(...)
+            await store.open()
+            yield store
+            await store.close()
+
+The tests are coroutines: they need pytest-asyncio in its auto mode.
+"""
+
+from __future__ import annotations
+
+from backstay.testing.promises.arrows import ArrowPromises
+from backstay.testing.promises.children import ChildPromises
+from backstay.testing.promises.claims import ClaimPromises
+from backstay.testing.promises.expiry import ExpiryPromises
+from backstay.testing.promises.instances import InstancePromises
+from backstay.testing.promises.listeners import ListenerPromises
+from backstay.testing.promises.listing import ListingPromises
+from backstay.testing.promises.operator import OperatorPromises
+from backstay.testing.promises.payloads import PayloadPromises
+from backstay.testing.promises.submission import SubmissionPromises
+from backstay.testing.promises.transitions import TransitionPromises
+from backstay.testing.promises.waiting import WaitingPromises
+
+
+class StoreSuite(
+    SubmissionPromises,
+    ClaimPromises,
+    TransitionPromises,
+    ArrowPromises,
+    InstancePromises,
+    ExpiryPromises,
+    OperatorPromises,
+    WaitingPromises,
+    ChildPromises,
+    PayloadPromises,
+    ListingPromises,
+    ListenerPromises,
+):
+    """Everything that a state store promises."""

@@ -1,0 +1,121 @@
+"""Many tasks at once, told and cancelled at moments that chance chooses: no wake-up and no word is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import Any
+
+import pytest
+
+from backstay import App, current_step, start, wait_for
+from backstay.client import Client
+from tests.support.crashes import store_at
+from tests.support.running import running
+
+SEED = int(os.environ.get("BACKSTAY_TEST_SEED") or SystemRandom().randrange(10**6))
+CROWD = 150
+PATIENCE_SECONDS = 60
+
+
+@pytest.fixture
+def chance() -> Random:
+    print(f"seed {SEED} (again with BACKSTAY_TEST_SEED={SEED})")
+    return Random(SEED)
+
+
+async def ended(client: Client, ids: list[str]) -> Counter[str]:
+    """Wait until all of them have ended; how many in which state."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        return Counter([(await client.settled(id)).state.value for id in ids])
+
+
+async def a_moment(chance: Random, *, longest_seconds: float = 0.1) -> None:
+    await asyncio.sleep(chance.random() * longest_seconds)
+
+
+async def test_every_signal_reaches_its_task_in_order_whenever_it_comes(tmp_path: Path, chance: Random):
+    app = App("crowd")
+
+    @app.workflow
+    async def collect() -> list[Any]:
+        return [await wait_for("item") for _ in range(4)]
+
+    async def tell(client: Client, task_id: str) -> None:
+        for number in range(4):
+            await a_moment(chance)
+            await client.signal(task_id, "item", number)
+
+    ids = [f"t{number}" for number in range(CROWD)]
+    async with running(app, store_at(tmp_path / "crowd.db"), supervisor_period="1h") as client:
+        await asyncio.gather(*(client.submit(collect, id=id) for id in ids))
+        await asyncio.gather(*(tell(client, id) for id in ids))
+        assert await ended(client, ids) == {"processed": CROWD}
+        outputs = [(await client.task(id)).output for id in ids]
+
+    assert outputs == [[0, 1, 2, 3]] * CROWD
+
+
+async def test_every_child_that_ends_wakes_its_parent(tmp_path: Path, chance: Random):
+    app = App("crowd")
+    agent = app.agent("agent", concurrency=20)
+
+    @agent.step
+    async def work() -> None:
+        await a_moment(chance)
+
+    @app.workflow
+    async def child(number: int) -> int:
+        await work()
+        return number
+
+    @app.workflow
+    async def parent() -> list[int]:
+        return list(await asyncio.gather(*(start(child, number) for number in range(3))))
+
+    ids = [f"p{number}" for number in range(CROWD // 3)]
+    async with running(app, store_at(tmp_path / "crowd.db"), supervisor_period="1h") as client:
+        await asyncio.gather(*(client.submit(parent, id=id) for id in ids))
+        assert await ended(client, ids) == {"processed": len(ids)}
+
+
+@pytest.mark.parametrize("undo", [True, False])
+async def test_every_task_that_is_cancelled_at_some_moment_stops_and_is_undone_if_asked(
+    tmp_path: Path, chance: Random, undo: bool
+):
+    app = App("crowd")
+    agent = app.agent("agent", concurrency=20)
+    done: set[str] = set()
+    undone: set[str] = set()
+
+    @agent.step
+    async def reserve(what: int) -> None:
+        await a_moment(chance, longest_seconds=0.02)
+        done.add(current_step().idempotency_key)
+
+    @reserve.undo
+    async def release(what: int) -> None:
+        undone.add(current_step().idempotency_key.removesuffix("/undo"))
+
+    @app.workflow
+    async def order() -> None:
+        await asyncio.gather(reserve(1), reserve(2))
+        await reserve(3)
+        await wait_for("never")
+
+    async def cancel(client: Client, task_id: str) -> None:
+        await a_moment(chance, longest_seconds=0.5)
+        await client.cancel(task_id, undo=undo)
+
+    ids = [f"t{number}" for number in range(CROWD)]
+    async with running(app, store_at(tmp_path / "crowd.db"), supervisor_period="1h") as client:
+        await asyncio.gather(*(client.submit(order, id=id) for id in ids))
+        await asyncio.gather(*(cancel(client, id) for id in ids))
+        ends = await ended(client, ids)
+
+    print(f"{dict(ends)}, {len(done)} done, {len(undone)} undone")
+    assert ends.keys() <= ({"undone", "cancelled"} if undo else {"cancelled"})
+    assert done <= undone if undo else not undone

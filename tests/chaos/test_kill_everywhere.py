@@ -1,0 +1,63 @@
+"""The process is killed at every write boundary: before and after each commit, one run per boundary."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.account import Account
+from tests.chaos.workload import FORWARD, UNDOABLE, finish_each, place_and_finish, run
+
+pytestmark = pytest.mark.chaos
+
+KILLED = -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [pytest.param(False, id="a task that is processed"), pytest.param(True, id="a task that is undone")],
+)
+def test_a_task_killed_at_any_write_boundary_goes_on_from_where_it_stood(tmp_path: Path, refused: bool):
+    accounts = killed_at_each_boundary(tmp_path, refused=refused)
+
+    assert run(finish_each, [account.folder for account in accounts], [refused]) == 0
+
+    for account in accounts:
+        print(f"{account.folder.name}: {account.settle()}")
+    found = set().union(*(account.found for account in accounts))
+    assert found >= every_record(refused=refused), "some record was never the last one before a kill"
+
+
+def every_record(*, refused: bool) -> set[tuple[str, str]]:
+    """The step and the state of each record that the order leaves on its way."""
+    forward = [(key, state) for key in FORWARD for state in ("running", "completed")]
+    back = [(key, state) for key in UNDOABLE for state in ("running", "completed", "undoing", "undone")]
+    failure = [("charge:1", "running"), ("charge:1", "failed")]
+    return {(f"order-0/{key}", state) for key, state in (back + failure if refused else forward)}
+
+
+def killed_at_each_boundary(folder: Path, *, refused: bool) -> list[Account]:
+    """A run that was killed at its first boundary, one at its second, until one comes to its end."""
+    accounts = []
+    for boundary in itertools.count(1):
+        account = Account(folder / f"boundary-{boundary}", [refused])
+        account.folder.mkdir()
+        if run(place_and_finish, account.folder, [refused], boundary) != KILLED:
+            break
+        account.note_kill()
+        accounts.append(account)
+    return accounts
+
+
+def test_orders_whose_process_is_killed_in_each_of_its_lives_one_boundary_later_all_end(tmp_path: Path):
+    refused = [False, True, False]
+    account = Account(tmp_path, refused)
+
+    while run(place_and_finish, tmp_path, refused, account.kills + 1) == KILLED:
+        account.note_kill()
+
+    print(account.settle())
+    assert account.kills > 6

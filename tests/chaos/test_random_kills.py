@@ -1,0 +1,72 @@
+"""A thousand orders in processes that are killed again and again, whenever chance wants it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from random import Random, SystemRandom
+
+import pytest
+
+from tests.chaos.account import Account
+from tests.chaos.workload import place_and_finish, started
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
+
+FULL = os.environ.get("BACKSTAY_TEST_CHAOS") == "full"
+SEED = int(os.environ.get("BACKSTAY_TEST_SEED") or SystemRandom().randrange(10**6))
+ROUNDS = 20 if FULL else 1
+
+REFUSED_SHARE = 0.03
+#: Seconds from one kill to the next. The shortest-lived processes die before they have opened their store.
+LIFE = (0.02, 0.8)
+#: After so many kills they are left alone: a machine too slow to get anywhere in between is not the question.
+KILLS_MAX = 40
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + ROUNDS))
+@pytest.mark.parametrize(
+    ("processes", "orders"),
+    [
+        pytest.param(1, 1000, id="one process that is restarted"),
+        pytest.param(2, 600, id="two processes that take over from each other"),
+    ],
+)
+def test_orders_whose_processes_are_killed_at_random_all_end_and_no_effect_is_lost_or_doubled(
+    tmp_path: Path, processes: int, orders: int, seed: int
+):
+    print(f"seed {seed} (again with BACKSTAY_TEST_SEED={seed})")
+    chance = Random(seed)
+    refused = [chance.random() < REFUSED_SHARE for _ in range(orders)]
+    account = Account(tmp_path, refused)
+    began = time.monotonic()
+
+    children = [started(place_and_finish, tmp_path, refused) for _ in range(processes)]
+    while account.kills < KILLS_MAX and all(child.is_alive() for child in children):
+        victim = chance.randrange(processes)
+        children[victim].join(chance.uniform(*LIFE))
+        if killed(children[victim], account):
+            children[victim] = started(place_and_finish, tmp_path, refused)
+    for child in children:
+        child.join()
+
+    print(f"{account.settle()} · {time.monotonic() - began:.1f} s")
+    assert [child.exitcode for child in children] == [0] * processes
+    assert account.kills > 0, "nobody was killed"
+
+
+def killed(child: BaseProcess, account: Account) -> bool:
+    """Kill the child, unless it has come to its end; what it had in flight is noted before others take it up."""
+    assert child.pid is not None
+    with suppress(ProcessLookupError):
+        os.kill(child.pid, signal.SIGSTOP)
+    if not child.is_alive():
+        return False
+    account.note_kill()
+    child.kill()
+    child.join()
+    return True

@@ -1,0 +1,161 @@
+"""The schema says the same as the domain, and no query reads more rows than it must."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backstay.domain.states import STEP_ARROWS, TASK_ARROWS, StepState, TaskState
+from backstay.store.sqlfile import load_queries
+from backstay.store.sqlite.connection import connect
+from backstay.store.sqlite.rows import to_micros
+from backstay.store.sqlite.schema import migrate
+from backstay.store.sqlite.tables import Tables
+from backstay.testing.records import a_step, a_task
+
+QUERIES = load_queries("backstay.store.sqlite")
+FRAGMENTS = {"step_columns", "task_columns", "task_columns_light", "task_filter"}
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    database = connect(tmp_path / "schema.db", readonly=False)
+    migrate(database)
+    yield database
+    database.close()
+
+
+# The arrows
+
+
+def task_values(state: TaskState) -> dict[str, Any]:
+    """The columns that depend on the state."""
+    task = a_task(state)
+    error = None if task.error is None else b"{}"
+    return {
+        "state": state,
+        "output": task.output,
+        "error": error,
+        "locked_by": task.locked_by,
+        "complete_by": to_micros(task.complete_by),
+        "parked": task.parked,
+    }
+
+
+def insert_task(database: sqlite3.Connection, state: TaskState) -> None:
+    values = {
+        "key": 1,
+        "id": "t",
+        "workflow": "w",
+        "version": 1,
+        "input": b"",
+        "attributes": "{}",
+        "created_at": 0,
+        "updated_at": 0,
+        **task_values(state),
+    }
+    database.execute(
+        f"INSERT INTO task ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})",
+        list(values.values()),
+    )
+
+
+def update_task(database: sqlite3.Connection, state: TaskState) -> None:
+    values = task_values(state)
+    assignments = ", ".join(f"{column} = :{column}" for column in values)
+    database.execute(f"UPDATE task SET {assignments}", values)
+
+
+def refuses(update: Callable[[], object]) -> bool:
+    """Whether the arrow is refused; a row that is wrong in another way is a mistake of the test."""
+    try:
+        update()
+    except sqlite3.IntegrityError as error:
+        if "no such arrow" not in str(error):
+            raise
+        return True
+    return False
+
+
+def test_the_trigger_on_tasks_has_every_arrow_of_the_table_and_no_other(database: sqlite3.Connection):
+    refused = set()
+    for source, target in product(TaskState, TaskState):
+        insert_task(database, source)
+        if refuses(partial(update_task, database, target)):
+            refused.add((source, target))
+        database.execute("DELETE FROM task")
+
+    allowed = set(product(TaskState, TaskState)) - refused
+    assert allowed == {(source, target) for source in TaskState for target in TASK_ARROWS[source] | {source}}
+
+
+def test_the_trigger_on_steps_has_every_arrow_of_the_table_and_no_other(database: sqlite3.Connection):
+    tables = Tables(database, QUERIES, inline_bytes_max=10_000)
+    refused = set()
+    for source, target in product(StepState, StepState):
+        tables.put_steps([a_step(source)])
+        if refuses(partial(tables.put_steps, [a_step(target)])):
+            refused.add((source, target))
+        database.execute("DELETE FROM step")
+
+    allowed = set(product(StepState, StepState)) - refused
+    assert allowed == {(source, target) for source in StepState for target in STEP_ARROWS[source] | {source}}
+
+
+def test_a_state_that_the_machines_do_not_know_is_refused(database: sqlite3.Connection):
+    insert_task(database, TaskState.PENDING)
+
+    with pytest.raises(sqlite3.IntegrityError):
+        database.execute("UPDATE task SET state = 'paused'")
+
+
+# The plans
+
+
+def plan_of(database: sqlite3.Connection, query: str) -> list[str]:
+    """How SQLite will go about a query."""
+    width = {"put_step": 20, "put_task": 13}.get(query, 0)
+    text = QUERIES[query].replace("{rows}", f"({', '.join('?' * width)})")
+    names = set(re.findall(r":(\w+)", text))
+    values: Any = {name: "[]" if name in ("keys", "ids", "states") else 1 for name in names}
+    if "?" in text:
+        values = [1] * text.count("?")
+    return [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        ("claim_tasks", "task_claimable (workflow=? AND version=?)"),
+        ("expire_forward", "task_locked (complete_by<?)"),
+        ("expire_undoing", "task_locked (complete_by<?)"),
+        ("wake_due", "task_wake (wake_at>? AND wake_at<?)"),
+        ("list_rare_tasks", "task_unusual (state=? AND key<?)"),
+        ("list_processing_tasks", "task_locked"),
+        ("list_pending_tasks", "task_claimable"),
+        ("steps_overdue", "task_locked"),
+        ("free_forward", "task_locked"),
+        ("free_undoing", "task_locked"),
+        ("live_instances", "instance_live"),
+    ],
+)
+def test_a_query_that_runs_all_the_time_reads_only_rows_that_are_alive(
+    database: sqlite3.Connection, query: str, index: str
+):
+    assert any(line.endswith(f"USING INDEX {index}") for line in plan_of(database, query))
+
+
+@pytest.mark.parametrize("query", sorted(set(QUERIES) - FRAGMENTS))
+def test_no_query_walks_through_a_whole_table_of_tasks_steps_or_signals(
+    database: sqlite3.Connection, query: str
+):
+    assert not [
+        line for line in plan_of(database, query) if re.fullmatch(r"SCAN (task|step|signal|payload)", line)
+    ]
