@@ -154,7 +154,7 @@ class Running:
             alarms=alarms,
             random=self._random,
         )
-        sweep = Sweep(self._store, settings=self._settings, clock=self._clock)
+        sweep = Sweep(self._store, owner, settings=self._settings, clock=self._clock)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._beat(owner), name="backstay-heartbeat")

@@ -11,25 +11,6 @@ from backstay.domain.step import Failure, StepRecord
 from backstay.domain.task import TaskRecord
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A task, with its values decoded."""
-
-    id: str
-    workflow: str
-    version: int
-    state: str
-    input: Any
-    output: Any
-    error: Failure | None
-    complete_by: datetime | None
-    hard_end: datetime | None
-    locked_by: str | None
-    failure_count: int
-    attributes: dict[str, str]
-    created_at: datetime
-    updated_at: datetime
-
-
 class ListedTask(msgspec.Struct, frozen=True, kw_only=True):
     """A task in a listing: without its values."""
 
@@ -45,6 +26,13 @@ class ListedTask(msgspec.Struct, frozen=True, kw_only=True):
     attributes: dict[str, str]
     created_at: datetime
     updated_at: datetime
+
+
+class Task(ListedTask, frozen=True, kw_only=True):
+    """A task, with its values decoded."""
+
+    input: Any
+    output: Any
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,40 +52,16 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None
 
 
-def task_view(task: TaskRecord) -> Task:
-    return Task(
-        id=task.id,
-        workflow=task.workflow,
-        version=task.version,
-        state=task.state,
-        input=_value(task.input),
-        output=_value(task.output),
-        error=task.error,
-        complete_by=task.complete_by,
-        hard_end=task.hard_end,
-        locked_by=task.locked_by,
-        failure_count=task.failure_count,
-        attributes=task.attributes,
-        created_at=task.created_at,
-        updated_at=task.updated_at,
-    )
-
-
 def listed_view(task: TaskRecord) -> ListedTask:
-    return ListedTask(
-        id=task.id,
-        workflow=task.workflow,
-        version=task.version,
-        state=task.state,
-        error=task.error,
-        complete_by=task.complete_by,
-        hard_end=task.hard_end,
-        locked_by=task.locked_by,
-        failure_count=task.failure_count,
-        attributes=task.attributes,
-        created_at=task.created_at,
-        updated_at=task.updated_at,
-    )
+    return ListedTask(**_shown(task))
+
+
+def task_view(task: TaskRecord) -> Task:
+    return Task(**_shown(task), input=_value(task.input), output=_value(task.output))
+
+
+def _shown(task: TaskRecord) -> dict[str, Any]:
+    return {name: getattr(task, name) for name in ListedTask.__struct_fields__}
 
 
 def step_view(step: StepRecord) -> Step:

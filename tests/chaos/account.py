@@ -14,22 +14,22 @@ from tests.chaos.workload import ACKNOWLEDGED, FORWARD, UNDOABLE, Effects
 
 @dataclass(frozen=True)
 class Standing:
-    """The states of tasks, by id, and of steps, by idempotency key, while no process runs on the store."""
+    """The states of tasks, by id, and of steps, by idempotency key, as of one commit."""
 
     tasks: dict[str, str]
     steps: dict[str, str]
 
     @classmethod
-    def of(cls, folder: Path) -> Standing:
-        with closing(sqlite3.connect(folder / "store.db")) as connection:
-            known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'step'").fetchone()
-            if known is None:  # Killed before there was a schema.
-                return cls({}, {})
-            tasks = connection.execute("SELECT id, state FROM task").fetchall()
-            steps = connection.execute(
-                "SELECT task.id || '/' || step.key, step.state FROM step JOIN task ON task.key = step.task_key"
-            ).fetchall()
-        return cls(dict(tasks), dict(steps))
+    def of(cls, connection: sqlite3.Connection) -> Standing:
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'step'").fetchone() is None:
+            return cls({}, {})  # Killed before there was a schema.
+        tasks = connection.execute("SELECT key, id, state FROM task").fetchall()
+        ids = {key: task_id for key, task_id, _ in tasks}
+        steps = connection.execute("SELECT task_key, key, state FROM step").fetchall()
+        return cls(
+            {task_id: state for _, task_id, state in tasks},
+            {f"{ids[task_key]}/{key}": state for task_key, key, state in steps},
+        )
 
     def in_flight(self) -> set[str]:
         """Those that may or may not have taken effect, which is what a kill leaves open."""
@@ -56,12 +56,21 @@ class Account:
         self._in_flight: Counter[str] = Counter()
         self._over: dict[str, int] = {}
 
-    def note_kill(self) -> None:
-        """Look at what a kill left, before anybody goes on."""
-        left, effects = Standing.of(self.folder), self._effects()
-        assert not effects[ACKNOWLEDGED] or len(left.tasks) == len(self._refused), (
-            "an acknowledged order is lost"
-        )
+    def standing(self) -> Standing | None:
+        """How everything stands; ``None`` while a process keeps all others out of the store."""
+        with closing(sqlite3.connect(self.folder / "store.db", timeout=0.5)) as connection:
+            try:
+                connection.execute("BEGIN")  # One look: all of it as of the same commit.
+                return Standing.of(connection)
+            except sqlite3.OperationalError:
+                return None
+
+    def note_kill(self, left: Standing | None) -> None:
+        """A process was killed, and this is what it left, before anybody went on."""
+        assert left is not None
+        effects = self._effects()
+        lost = effects[ACKNOWLEDGED] and len(left.tasks) < len(self._refused)
+        assert not lost, "not all of what was acknowledged is there"
         self.kills += 1
         self.found |= set(left.steps.items())
         self._in_flight.update(left.in_flight())
@@ -73,15 +82,14 @@ class Account:
         effects = self._effects()
         del effects[ACKNOWLEDGED]
         expected = self._expected()
-        tasks = Standing.of(self.folder).tasks
+        end = self.standing()
+        tasks = {} if end is None else end.tasks
         assert tasks == {f"order-{number}": _end(refused) for number, refused in enumerate(self._refused)}
         assert set(effects) == expected
         repeated = Counter({key: times for key, times in effects.items() if times > 1})
         for key, times in repeated.items():
-            allowed = 1 + self._in_flight[key]
-            assert times <= allowed, (
-                f"{key} took effect {times} times; it was in flight at {allowed - 1} kills"
-            )
+            in_flight = self._in_flight[key]
+            assert times <= 1 + in_flight, f"{key} took effect {times} times, in flight at {in_flight} kills"
         for key in expected & self._over.keys():
             assert effects[key] == self._over[key], f"{key} ran again after it was recorded"
         return (

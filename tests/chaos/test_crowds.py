@@ -18,7 +18,7 @@ from tests.support.running import running
 
 SEED = int(os.environ.get("BACKSTAY_TEST_SEED") or SystemRandom().randrange(10**6))
 CROWD = 150
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 20
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def killed_at_each_boundary(folder: Path, *, refused: bool) -> list[Account]:
         account.folder.mkdir()
         if run(place_and_finish, account.folder, [refused], boundary) != KILLED:
             break
-        account.note_kill()
+        account.note_kill(account.standing())
         accounts.append(account)
     return accounts
 
@@ -57,7 +57,7 @@ def test_orders_whose_process_is_killed_in_each_of_its_lives_one_boundary_later_
     account = Account(tmp_path, refused)
 
     while run(place_and_finish, tmp_path, refused, account.kills + 1) == KILLED:
-        account.note_kill()
+        account.note_kill(account.standing())
 
     print(account.settle())
     assert account.kills > 6

@@ -43,8 +43,8 @@ class PatientStore(SqliteStore):
 
     may_bury = False
 
-    async def bury(self, *, lease: timedelta, now: datetime) -> int:
-        return await super().bury(lease=lease, now=now) if self.may_bury else 0
+    async def bury(self, *, lease: timedelta, now: datetime, spare: Owner | None = None) -> int:
+        return await super().bury(lease=lease, now=now, spare=spare) if self.may_bury else 0
 
 
 class StalledStore(SqliteStore):
@@ -441,6 +441,46 @@ async def test_a_run_that_overruns_too_often_goes_to_then(path: Path, url: str, 
     assert failed.error["type"] == "Overrun"
     assert shop.sent == [1, 2]
     assert record(path)["failure_count"] == 2
+
+
+async def test_a_task_that_only_stands_in_line_for_a_slot_does_not_overrun(url: str):
+    app = App("busy")
+    counter = app.agent("counter", concurrency=1)
+    gate = asyncio.Event()
+
+    @counter.step
+    async def hold() -> None:
+        await gate.wait()
+
+    @counter.step
+    async def pass_through() -> str:
+        return "served"
+
+    @app.workflow
+    async def occupy() -> None:
+        await hold()
+
+    @app.workflow(complete_by="2s", recovery=Recovery(attempts=1))
+    async def queue_up() -> str:
+        return await pass_through()
+
+    async with app.run(store=url, supervisor_period="100ms"):
+        occupying = await app.submit(occupy)
+        await eventually(lambda: app.steps(occupying.id), lambda steps: steps and steps[0].state == "running")
+        queued = await app.submit(queue_up)
+        claimed = await eventually(lambda: app.task(queued.id), lambda task: task.complete_by)
+        first = claimed.complete_by
+        assert first is not None
+        # It would have overrun by then, and gone to ``then``.
+        await eventually(lambda: has_passed(first), bool)
+        gate.set()
+
+        assert await queued.result(timeout=10) == "served"
+        assert (await app.task(queued.id)).failure_count == 0
+
+
+async def has_passed(instant: datetime) -> bool:
+    return datetime.now(UTC) > instant  # noqa: TID251  The app runs on the machine's own clock here.
 
 
 async def test_then_wait_lets_an_overrun_task_rest_and_begin_again(url: str):

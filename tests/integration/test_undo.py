@@ -52,8 +52,8 @@ class PatientStore(SqliteStore):
 
     may_bury = False
 
-    async def bury(self, *, lease: timedelta, now: datetime) -> int:
-        return await super().bury(lease=lease, now=now) if self.may_bury else 0
+    async def bury(self, *, lease: timedelta, now: datetime, spare: Owner | None = None) -> int:
+        return await super().bury(lease=lease, now=now, spare=spare) if self.may_bury else 0
 
 
 class Undone:

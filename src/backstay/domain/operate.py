@@ -163,7 +163,8 @@ def _ask(task: TaskRecord, request: Request) -> TaskRecord:
 def _moved(task: TaskRecord, target: TaskState) -> TaskRecord:
     """The task in another state, held by nobody, due at once if it is to be worked on."""
     advance_task(task.state, target, what=f"task {task.id}")
-    error = None if target in (TaskState.PENDING, TaskState.UNDOING) else task.error
+    # What an undo is for stays with the task; a task that goes on starts with a clean slate.
+    error = None if target is TaskState.PENDING else task.error
     # What was asked of the task is for whoever claims it next; any other move has answered it.
     request = task.request if target is TaskState.PENDING else None
     return replace(task, state=target, error=error, request=request, wake_at=None, parked=False)

@@ -1,9 +1,12 @@
 """The scheduler moves every task forward.
 
 loop           claims tasks, starts their runs, tells them what happened elsewhere
-run            one task on its way forward: replay, then live
+run            one task on its way forward: its turns, what it writes, how it ends
+deliveries     what the workflow called, and what it is given back: replay, then live
+ending         how a run ends, and what that makes of its task's records
 undoing        one task on its way back
 workflow_loop  the event loop that a workflow's code lives in: exact and repeatable
+calls          what a workflow's code reaches when it calls a step, sleeps, waits or starts a child
 dispatch       steps: a slot, a durable record, the request, the reply
 waits          sleeps, signals and children
 ledger         what a run knows of its task, and what it has not written yet

@@ -85,12 +85,17 @@ class Dispatch:
         """Whether any step is under way or in line."""
         return bool(self._calls)
 
+    @property
+    def in_line(self) -> bool:
+        """Whether all that happens is standing in line: no body runs, none is about to."""
+        tickets = [call.ticket for call in self._calls.values()]
+        return bool(tickets) and not any(ticket is None or ticket.granted for ticket in tickets)
+
     def parked_for_seconds(self) -> float:
         """How long nothing can move because of open breakers; 0 when something can."""
-        tickets = [call.ticket for call in self._calls.values()]
-        if any(ticket is None or ticket.granted for ticket in tickets):
+        if not self.in_line:
             return 0.0
-        return min((ticket.open_in_seconds() for ticket in tickets if ticket is not None), default=0.0)
+        return min(call.ticket.open_in_seconds() for call in self._calls.values() if call.ticket is not None)
 
     # The way out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -59,6 +59,11 @@ class Ledger:
     def put_task(self, task: TaskRecord) -> None:
         self.task = task
         self._task_changed = True
+
+    def prolong(self, time: timedelta, now: datetime) -> None:
+        """Give the task its whole time again once less than half of it is left."""
+        if self.task.complete_by is not None and self.task.complete_by - now < time / 2:
+            self.put_task(replace(self.task, complete_by=now + time))
 
     def start_child(self, child: NewTask) -> None:
         self._children.append(child)

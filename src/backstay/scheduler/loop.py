@@ -83,9 +83,16 @@ class Scheduler:
     def in_flight(self) -> int:
         return len(self._runs)
 
+    def _tick(self) -> None:
+        """What stands in line must not count as overdue. As rare as it is cheap."""
+        for run in list(self._runs.values()):
+            run.stay()
+        self._alarms.after(LOOK_EVERY.total_seconds(), self._tick)
+
     async def run(self) -> None:
         """Claim and look, until cancelled. Raises LeaseLost when this instance was declared dead."""
         stop_listening = self._store.listen(self._changed)
+        self._tick()
         try:
             while True:
                 self._wake.clear()
@@ -204,7 +211,8 @@ class Scheduler:
     async def _look(self, keys: list[int]) -> None:
         for standing in await self._store.standing(keys):
             run = self._runs.get(standing.task.key)
-            if run is None:
+            # What was read before the task was claimed again says nothing about the run that it has now.
+            if run is None or standing.task.lock_number < run.task.lock_number:
                 continue
             self._soon(lambda run=run, now=standing: run.stands(now.task, now.signals))  # type: ignore[misc]
             if isinstance(run, Run):

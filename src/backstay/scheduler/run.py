@@ -10,7 +10,6 @@ in which they came the first time.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -21,22 +20,21 @@ import msgspec
 from backstay.clock import Alarm
 from backstay.definitions.codec import check_size
 from backstay.definitions.workflows import Workflow
-from backstay.domain.journal import Journal
 from backstay.domain.recovery import Cause, GiveUp, Undo, before_run
 from backstay.domain.states import StepState
-from backstay.domain.step import Failure, StepKind, StepRecord
-from backstay.domain.task import NewTask, Signal, TaskRecord
+from backstay.domain.step import Failure, StepKind
+from backstay.domain.task import Signal, TaskRecord
 from backstay.errors import (
     BackstayError,
-    InvalidInput,
     InvalidRequest,
     JournalMismatch,
     StepFailed,
     TaskFailed,
 )
 from backstay.observe import LEASE_LOST, TASK_ERROR, alert, emit
-from backstay.scheduler.calls import Call, Calls
-from backstay.scheduler.dispatch import Dispatch, StepCall
+from backstay.scheduler.calls import Call
+from backstay.scheduler.deliveries import Deliveries
+from backstay.scheduler.dispatch import StepCall
 from backstay.scheduler.ending import (
     Ending,
     Processed,
@@ -49,8 +47,8 @@ from backstay.scheduler.ending import (
 )
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.services import Services
-from backstay.scheduler.waits import LeftChild, Wait, Waits
-from backstay.scheduler.workflow_loop import WorkflowLoop, WorkflowSpins
+from backstay.scheduler.waits import LeftChild, Wait
+from backstay.scheduler.workflow_loop import WorkflowSpins, WorkflowStuck
 
 replace = msgspec.structs.replace
 
@@ -62,8 +60,7 @@ UNWIND_SECONDS: Final = 1.0
 
 
 class _Phase(Enum):
-    REPLAY = auto()
-    LIVE = auto()
+    RUNNING = auto()
     STOPPING = auto()  # the end is decided; bodies unwind, the last transition is on its way
     CLOSED = auto()
 
@@ -84,21 +81,14 @@ class Run:
         self._workflow = workflow
         self._ledger = ledger
         self._undo = undo
-        self._journal = Journal(ledger.steps.values())
-        self._loop = WorkflowLoop(Calls(services, ledger, self))
-        self._dispatch = Dispatch(
-            services, ledger, workflow.recovery, settled=self._arrived, flush=self._flush
+        self._deliveries = Deliveries(
+            services, ledger, workflow.recovery, signals, turn_soon=self._turn_soon, flush=self._flush
         )
-        self._waits = Waits(services, ledger, signals, settled=self._arrived)
-        self._phase = _Phase.REPLAY
-        self._went_live = False
+        self._dispatch = self._deliveries.dispatch
+        self._waits = self._deliveries.waits
+        self._loop = self._deliveries.loop
+        self._phase = _Phase.RUNNING
         self._main: asyncio.Task[Any] | None = None
-        self._broken: Exception | None = None
-        # Calls that the journal has a result for, and calls that it has without one.
-        self._recorded: dict[str, Call] = {}
-        self._unfinished: list[Call] = []
-        self._reviving: list[Call] = []
-        self._inbox: deque[tuple[Call, StepRecord]] = deque()
         self._turn_due = False
         self._hard_end: Alarm | None = None
 
@@ -129,7 +119,7 @@ class Run:
 
     def stands(self, task: TaskRecord, signals: list[Signal]) -> None:
         """The store was asked how the task stands: perhaps somebody wants something of it."""
-        if self._phase in (_Phase.STOPPING, _Phase.CLOSED):
+        if self._phase is not _Phase.RUNNING:
             return
         if (task.locked_by, task.lock_number) != (self._services.owner.id, self.task.lock_number):
             self._lost(f"task {task.id} was taken away")
@@ -140,7 +130,7 @@ class Run:
 
     def child_stands(self, wait: Wait, child: TaskRecord) -> None:
         """The store was asked how one of the children stands."""
-        if self._phase is _Phase.LIVE:
+        if self._live:
             self._waits.child_stands(wait, child)
             self._flush()
 
@@ -148,93 +138,21 @@ class Run:
         """The children that this run waits for."""
         return self._waits.children()
 
+    def stay(self) -> None:
+        """Keep the task from overrunning its complete-by while all it does is stand in line for a slot."""
+        if self._live and self._dispatch.in_line:
+            self._ledger.prolong(self._services.time_for_run(self._workflow), self._services.clock.now())
+            self._flush()
+
     def abandon(self) -> None:
         """Let go without writing anything: the task is another's now, or the process stops."""
         self._close()
 
-    # From the workflow (scheduler.calls.Performer)
-
-    async def perform(self, record: StepRecord, call: Call, child: NewTask | None = None) -> Any:
-        """Do what the workflow called, or find it done in the journal; give back what came of it."""
-        call.future = self._loop.create_future()
-        self._begin(record, call, child)
-        try:
-            return await call.future
-        except asyncio.CancelledError:
-            self._withdrawn(call)
-            raise
-
-    def keep_value(self, record: StepRecord) -> None:
-        if self._phase in (_Phase.STOPPING, _Phase.CLOSED) or self._broken is not None:
-            return
-        try:
-            self._check_room()
-        except InvalidRequest as error:
-            self._broken = error
-            return
-        self._ledger.put(record)
-
-    def _begin(self, record: StepRecord, call: Call, child: NewTask | None) -> None:
-        if self._phase in (_Phase.STOPPING, _Phase.CLOSED) or self._broken is not None:
-            return
-        try:
-            entry = self._journal.claim(record.key, operation=record.operation, input=record.input or b"")
-            if entry is None:
-                self._check_new(record)
-        except (JournalMismatch, InvalidRequest) as error:
-            # Not raised into the workflow: its own code might catch it and go on.
-            self._broken = error
-            return
-        if entry is None:
-            self._begin_new(record, call, child)
-        elif entry.settled and entry.input is None:  # planned, and completed by hand before it was called
-            self._arrived(
-                call, replace(record, state=entry.state, output=entry.output, ended_at=entry.ended_at)
-            )
-        elif entry.settled:
-            self._recorded[record.key] = call
-        else:
-            if entry.input is None:  # planned with the submission, and called now
-                self._ledger.put(replace(record, attempt=entry.attempt))
-            self._unfinished.append(call)
-            self._turn_soon()
-
-    def _check_new(self, record: StepRecord) -> None:
-        if self._phase is _Phase.REPLAY and self._journal.next_delivery() is not None:
-            raise JournalMismatch(record.key, "the workflow calls it now, but did not call it the first time")
-        self._check_room()
-
-    def _check_room(self) -> None:
-        if len(self._ledger.steps) >= self._services.settings.journal_max:
-            limit = self._services.settings.journal_max
-            raise InvalidRequest(
-                f"the task recorded {limit:,} steps, which is the limit (setting journal_max):"
-                " divide the work among children"
-            )
-
-    def _begin_new(self, record: StepRecord, call: Call, child: NewTask | None) -> None:
-        self._ledger.put(record)
-        if child is not None:
-            self._ledger.start_child(child)
-        if isinstance(call, StepCall):
-            self._dispatch.begin(call)
-        else:
-            self._waits.begin(call)
-
-    def _withdrawn(self, call: Call) -> None:
-        if self._phase in (_Phase.STOPPING, _Phase.CLOSED):
-            return
-        if isinstance(call, StepCall):
-            self._dispatch.withdraw(call)
-        else:
-            self._waits.withdraw(call)
-
     # Turns
 
-    def _arrived(self, call: Call, record: StepRecord) -> None:
-        """Something that the workflow waits for has come true."""
-        self._inbox.append((call, record))
-        self._turn_soon()
+    @property
+    def _live(self) -> bool:
+        return self._phase is _Phase.RUNNING and self._deliveries.live
 
     def _turn_soon(self) -> None:
         # Always from a plain callback: a workflow's tasks cannot run inside another asyncio task.
@@ -244,122 +162,37 @@ class Run:
 
     def _turn(self) -> None:
         self._turn_due = False
-        if self._main is None or self._phase in (_Phase.STOPPING, _Phase.CLOSED):
+        if self._main is None or self._phase is not _Phase.RUNNING:
             return
+        deliveries = self._deliveries
         try:
             self._loop.drain()
-            while not (self._main.done() or self._broken) and self._deliver_next():
+            while not (self._main.done() or deliveries.broken) and deliveries.next():
                 self._loop.drain()
         except (WorkflowSpins, JournalMismatch) as error:
-            self._broken = error
-        if self._broken is not None:
-            self._stop(self._by_exception(self._broken))
+            deliveries.broken = error
+        if deliveries.broken is not None:
+            self._stop(self._by_exception(deliveries.broken))
         elif self._main.done():
             self._stop(self._outcome(self._main))
+        elif not deliveries.pending and not deliveries.waiting:
+            self._stop(self._by_exception(WorkflowStuck()))
         else:
-            self._check_moving()
             self._flush()
-
-    def _deliver_next(self) -> bool:
-        """Give the workflow the next result, if there is one."""
-        if self._phase is _Phase.REPLAY:
-            entry = self._journal.next_delivery()
-            if entry is None:
-                self._go_live()
-            else:
-                self._redeliver(entry)
-            return True
-        if self._unfinished:
-            self._resume_unfinished()
-        if not self._inbox:
-            return False
-        self._deliver(*self._inbox.popleft())
-        return True
-
-    def _redeliver(self, entry: StepRecord) -> None:
-        call = self._recorded.pop(entry.key, None)
-        if call is None:
-            raise JournalMismatch(
-                entry.key, "the journal has its result, but the workflow did not call it here"
-            )
-        self._journal.delivered()
-        self._resolve(call, entry)
-
-    def _deliver(self, call: Call, record: StepRecord) -> None:
-        if isinstance(call, Wait) and call.future.done():
-            self._waits.give_back(call)
-            return
-        # A step's result is recorded even if the workflow has just stopped waiting: it is a fact.
-        self._ledger.put(replace(record, position=self._ledger.next_position()))
-        if isinstance(call, Wait) and call.signal is not None:
-            self._ledger.consume(call.signal.number, call.key)
-        self._resolve(call, record)
-
-    def _resolve(self, call: Call, record: StepRecord) -> None:
-        if call.future.done():
-            return
-        if record.state is not StepState.COMPLETED:
-            call.future.set_exception(call.failure(record))
-            return
-        try:
-            call.future.set_result(call.result(record))
-        except InvalidInput as error:
-            raise JournalMismatch(record.key, f"its recorded result no longer fits: {error}") from error
-
-    def _go_live(self) -> None:
-        """Everything recorded has been delivered; from here on things really happen."""
-        self._journal.check_all_called()
-        self._phase = _Phase.LIVE
-        self._went_live = True
-        self._resume_unfinished()
-
-    def _resume_unfinished(self) -> None:
-        calls, self._unfinished = self._unfinished, []
-        for call in calls:
-            if not call.future.done():
-                self._resume(call)
-            elif isinstance(call, Wait):
-                self._stop_children(self._waits.left_before(call))
-        if any(isinstance(call, Wait) and call.kind is StepKind.CHILD for call in calls):
-            self._services.desk.look_again(self.task.key)
-
-    def _resume(self, call: Call) -> None:
-        """Go on with something that an earlier run began and did not finish."""
-        entry = self._ledger.steps[call.key]
-        unrepeatable = isinstance(call, StepCall) and self._dispatch.unrepeatable(call)
-        if entry.state is StepState.FAILED and not unrepeatable:
-            # An earlier run withdrew it, this one wants it: back to pending first, one arrow at a time.
-            self._ledger.put(replace(entry, state=StepState.PENDING, complete_by=None, error=None))
-            self._reviving.append(call)
-        elif isinstance(call, StepCall):
-            self._dispatch.resume(call)
-        else:
-            self._waits.resume(call)
-
-    def _check_moving(self) -> None:
-        """A workflow in which nothing can ever happen is a mistake; say so instead of waiting for ever."""
-        if self._phase is not _Phase.LIVE or self._inbox or self._unfinished or self._reviving:
-            return
-        if not self._dispatch.waiting and not self._waits.waiting:
-            self._broken = RuntimeError(
-                "the workflow waits for something that is neither a step nor a sleep, signal or child,"
-                " so it can never go on"
-            )
-            self._turn_soon()
 
     # Writing
 
     def _flush(self) -> None:
         """Write what changed; what must be durable first starts when that is committed."""
-        if self._phase is not _Phase.LIVE or self._turn_due:
+        if not self._live or self._turn_due:
             return
         if self._may_park():
-            self._phase = _Phase.STOPPING
+            self._stopping()
             park(self._ledger, until=self._wake_at(), error=None)
         if not self._ledger.changed:
             return
         sending = self._dispatch.take_to_send()
-        reviving, self._reviving = self._reviving, []
+        reviving = self._deliveries.take_reviving()
         left = self._waits.take_left()
         self._apply(lambda: self._written(sending, reviving, left))
 
@@ -373,15 +206,13 @@ class Run:
         self._ledger.write(self._services, settle)
 
     def _written(self, sending: list[StepCall], reviving: list[Call], left: list[LeftChild]) -> None:
-        self._stop_children(left)
+        self._deliveries.stop_children(left)
         if self._phase is _Phase.STOPPING and self.task.parked:
             self._close()
-        if self._phase is not _Phase.LIVE:
+        if self._phase is not _Phase.RUNNING:
             return
         self._dispatch.send(sending)
-        self._unfinished += reviving
-        if reviving:
-            self._turn_soon()
+        self._deliveries.revive(reviving)
         if self._waits.unconfirmed:
             self._services.desk.look_again(self.task.key)
 
@@ -390,29 +221,13 @@ class Run:
         emit(LEASE_LOST, task_id=self.task.id, reason=why)
         self.abandon()
 
-    def _stop_children(self, left: list[LeftChild], then: Callable[[], None] | None = None) -> None:
-        """Have children stopped; call back once all of them have been told."""
-        untold = {child.id for child in left}
-
-        def told(child: TaskRecord) -> None:
-            untold.discard(child.id)
-            if not untold and then is not None:
-                then()
-
-        for child in left:
-            self._services.desk.move_child(child.id, undo=child.undo, then=told)
-        if not left and then is not None:
-            then()
-
     # Parking
 
     def _may_park(self) -> bool:
         """Whether nothing can move for a while, so that the task need not stay in memory."""
-        if self._inbox or self._unfinished or self._reviving or self._waits.unconfirmed:
+        if self._deliveries.pending or self._waits.unconfirmed:
             return False
         if self._dispatch.waiting and self._dispatch.parked_for_seconds() < PARK_FROM.total_seconds():
-            return False
-        if not self._dispatch.waiting and not self._waits.waiting:
             return False
         wake_at = self._wake_at()
         return wake_at is None or wake_at - self._services.clock.now() >= PARK_FROM
@@ -433,7 +248,7 @@ class Run:
         error = main.exception()
         try:
             if error is None or isinstance(first_failure(error), (StepFailed, TaskFailed)):
-                self._journal.check_over()
+                self._deliveries.journal.check_over()
             if error is not None:
                 return self._by_exception(error)
             output = self._workflow.returns.encode(main.result())
@@ -454,13 +269,17 @@ class Run:
         )
 
     def _hard_end_passed(self) -> None:
-        if self._phase in (_Phase.REPLAY, _Phase.LIVE):
+        if self._phase is _Phase.RUNNING:
             now = self._services.clock.now()
             self._stop(by_cause(Cause.HARD_END, self._ledger, self._workflow.recovery, now))
 
+    def _stopping(self) -> None:
+        self._phase = _Phase.STOPPING
+        self._deliveries.stop()
+
     def _stop(self, ending: Ending) -> None:
         """The end is decided. Stop what is under way, and write the ending once it has unwound."""
-        self._phase = _Phase.STOPPING
+        self._stopping()
         self._dispatch.withdraw_all()
         if ending.abandons_waits:
             self._waits.withdraw_all(undo_children=isinstance(ending.verdict, Undo))
@@ -468,19 +287,21 @@ class Run:
         late = self._services.alarms.after(UNWIND_SECONDS, lambda: self._finish(ending))
         left = self._children_left(ending)
         # The children first: a task that has ended can stop nobody any more.
-        self._dispatch.when_quiet(lambda: self._stop_children(left, lambda: self._finish(ending, late)))
+        self._dispatch.when_quiet(
+            lambda: self._deliveries.stop_children(left, lambda: self._finish(ending, late))
+        )
 
     def _children_left(self, ending: Ending) -> list[LeftChild]:
         if isinstance(ending.verdict, Undo):
             return []  # The undo sees to them, each in its turn.
-        if self._went_live:
+        if self._deliveries.live:
             return self._waits.take_left()
         if not ending.abandons_waits:
             return []
         # The workflow did not come to its waits, so its children are known from the journal alone.
         return [
             LeftChild(entry.operation, undo=False)
-            for entry in self._journal.entries.values()
+            for entry in self._deliveries.journal.entries.values()
             if entry.kind is StepKind.CHILD and entry.state is StepState.RUNNING
         ]
 
@@ -490,9 +311,9 @@ class Run:
         if self._phase is _Phase.CLOSED:
             return
         self._close()
-        if not self._went_live:
+        if not self._deliveries.live:
             # Begun by code that may not be the task's own: whatever matches will begin it again.
-            self._ledger.rewind(self._journal.entries)
+            self._ledger.rewind(self._deliveries.journal.entries)
         if isinstance(ending.verdict, Undo):
             self._undo(self._ledger, ending.error)
             return
@@ -507,6 +328,7 @@ class Run:
     def _close(self) -> None:
         if self._phase is _Phase.CLOSED:
             return
+        self._stopping()
         self._phase = _Phase.CLOSED
         if self._hard_end is not None:
             self._hard_end.cancel()

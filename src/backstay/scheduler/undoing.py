@@ -83,6 +83,13 @@ class UndoRun:
         if (task.locked_by, task.lock_number) != (self._services.owner.id, self.task.lock_number):
             self._lost(f"task {task.id} was taken away")
 
+    def stay(self) -> None:
+        """Keep the task from overrunning its complete-by while all it does is stand in line for a slot."""
+        if self._ticket is not None and not self._ticket.granted and not self._closed:
+            self._ledger.prolong(self._services.time_for_run(self._workflow), self._services.clock.now())
+            if self._ledger.changed:
+                self._write(lambda: None)
+
     def abandon(self) -> None:
         """Let go without writing anything."""
         self._close()

@@ -40,6 +40,16 @@ class WorkflowSpins(RuntimeError):
         )
 
 
+class WorkflowStuck(RuntimeError):
+    """The workflow is blocked, and nothing that can happen would unblock it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the workflow waits for something that is neither a step nor a sleep, signal or child,"
+            " so it can never go on"
+        )
+
+
 class WorkflowLoop:
     """Drives the asyncio tasks of one workflow. Lives inside the real event loop, one turn at a time."""
 

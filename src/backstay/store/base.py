@@ -141,10 +141,11 @@ class Store(Protocol):
     async def retire(self, owner: Owner, *, now: datetime) -> int:
         """A graceful stop: free what the instance holds, blaming nobody; the number of tasks freed."""
 
-    async def bury(self, *, lease: timedelta, now: datetime) -> int:
+    async def bury(self, *, lease: timedelta, now: datetime, spare: Owner | None = None) -> int:
         """Declare instances without a sign of life dead and free their tasks; the number of tasks freed.
 
         Both in one transaction: a dead instance never holds anything, a live one is never robbed.
+        ``spare`` is the instance that asks: late as its own heartbeat may be, it is alive.
         """
 
     async def instances(self) -> list[InstanceRecord]: ...

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from backstay.clock import Clock
+from backstay.domain.lease import Owner
 from backstay.errors import Unavailable
 from backstay.observe import RECOVERED, STORE_UNAVAILABLE, emit
 from backstay.settings import Settings
@@ -42,8 +43,9 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 class Sweep:
     """Runs beside every scheduler; each round is a handful of indexed statements."""
 
-    def __init__(self, store: Store, *, settings: Settings, clock: Clock) -> None:
+    def __init__(self, store: Store, owner: Owner, *, settings: Settings, clock: Clock) -> None:
         self._store = store
+        self._owner = owner
         self._settings = settings
         self._clock = clock
 
@@ -59,7 +61,7 @@ class Sweep:
     async def run_once(self) -> Round:
         now = self._clock.now()
         done = Round(
-            freed=await self._store.bury(lease=self._settings.lease, now=now),
+            freed=await self._store.bury(lease=self._settings.lease, now=now, spare=self._owner),
             woken=await self._store.wake(now=now, limit=SWEEP_LIMIT),
             overrun=await self._store.expire_runs(now=now, limit=SWEEP_LIMIT),
             steps_expired=await self._store.expire_steps(

@@ -143,10 +143,11 @@ class SqliteStore:
         self._liveness.release(owner.id)
         return freed
 
-    async def bury(self, *, lease: timedelta, now: datetime) -> int:
+    async def bury(self, *, lease: timedelta, now: datetime, spare: Owner | None = None) -> int:
         def operation(tables: Tables, changes: Changes) -> int:
             live = [instance_record(row) for row in tables.run("live_instances").fetchall()]
-            dead = [one for one in live if self._is_dead(one, lease=lease, now=now)]
+            others = [one for one in live if spare is None or one.id != spare.id]
+            dead = [one for one in others if self._is_dead(one, lease=lease, now=now)]
             for one in dead:
                 self._liveness.forget(one.id)
             return sum(_end(tables, changes, Owner(one.id, one.epoch), now=now, crashes=1) for one in dead)

@@ -93,6 +93,16 @@ class InstancePromises(Promises):
 
         assert (await store.task("t")).crash_count == 1
 
+    async def test_an_instance_that_was_stalled_does_not_declare_itself_dead(
+        self, store: Store, clock: ManualClock, alice: Holder
+    ) -> None:
+        task = await alice.hold("t")
+        clock.pass_time(LEASE + SECOND)
+
+        assert await store.bury(lease=LEASE, now=clock.now(), spare=alice.owner) == 0
+
+        assert await alice.write(task, steps=[a_step()]) is None
+
     async def test_everything_a_dead_instance_still_writes_is_refused(
         self, store: Store, clock: ManualClock, alice: Holder, bob: Holder
     ) -> None:

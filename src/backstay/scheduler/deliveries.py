@@ -1,0 +1,270 @@
+"""What a workflow called, and what it is given back: out of the journal first, then as it happens.
+
+Results are delivered one at a time, each only when every branch of the workflow is blocked. That
+is so live as well as in a replay, which is why a replay goes as the first run went.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from backstay.domain.journal import Journal
+from backstay.domain.recovery import Recovery
+from backstay.domain.states import StepState
+from backstay.domain.step import StepKind, StepRecord
+from backstay.domain.task import NewTask, Signal
+from backstay.errors import InvalidInput, InvalidRequest, JournalMismatch
+from backstay.scheduler.calls import Call, Calls
+from backstay.scheduler.dispatch import Dispatch, StepCall
+from backstay.scheduler.ledger import Ledger
+from backstay.scheduler.services import Services
+from backstay.scheduler.waits import LeftChild, Wait, Waits
+from backstay.scheduler.workflow_loop import WorkflowLoop
+
+replace = msgspec.structs.replace
+
+
+class Deliveries:
+    """The calls of one workflow. ``broken`` holds what must stop it, whatever its code would do about it."""
+
+    def __init__(
+        self,
+        services: Services,
+        ledger: Ledger,
+        recovery: Recovery,
+        signals: list[Signal],
+        *,
+        turn_soon: Callable[[], None],
+        flush: Callable[[], None],
+    ) -> None:
+        self._services = services
+        self._ledger = ledger
+        self._turn_soon = turn_soon
+        self._stopped = False
+        self.journal = Journal(ledger.steps.values())
+        self.loop = WorkflowLoop(Calls(services, ledger, self))
+        self.dispatch = Dispatch(services, ledger, recovery, settled=self._arrived, flush=flush)
+        self.waits = Waits(services, ledger, signals, settled=self._arrived)
+        self.live = False
+        self.broken: Exception | None = None
+        # Calls that the journal has a result for, and calls that it has without one.
+        self._recorded: dict[str, Call] = {}
+        self._unfinished: list[Call] = []
+        self._reviving: list[Call] = []
+        self._inbox: deque[tuple[Call, StepRecord]] = deque()
+
+    # How it stands
+
+    @property
+    def pending(self) -> bool:
+        """Whether something is at hand that the next turns will deal with."""
+        return bool(self._inbox or self._unfinished or self._reviving)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the workflow waits for anything that can come true."""
+        return self.dispatch.waiting or self.waits.waiting
+
+    def stop(self) -> None:
+        """The end is decided: whatever the workflow still calls while it unwinds is not done."""
+        self._stopped = True
+
+    # From the workflow (scheduler.calls.Performer)
+
+    async def perform(self, record: StepRecord, call: Call, child: NewTask | None = None) -> Any:
+        """Do what the workflow called, or find it done in the journal; give back what came of it."""
+        call.future = self.loop.create_future()
+        self._begin(record, call, child)
+        try:
+            return await call.future
+        except asyncio.CancelledError:
+            self._withdrawn(call)
+            raise
+
+    def keep_value(self, record: StepRecord) -> None:
+        if self._stopped or self.broken is not None:
+            return
+        try:
+            self._check_room()
+        except InvalidRequest as error:
+            self.broken = error
+            return
+        self._ledger.put(record)
+
+    def _begin(self, record: StepRecord, call: Call, child: NewTask | None) -> None:
+        if self._stopped or self.broken is not None:
+            return
+        try:
+            entry = self.journal.claim(record.key, operation=record.operation, input=record.input or b"")
+            if entry is None:
+                self._check_new(record)
+        except (JournalMismatch, InvalidRequest) as error:
+            # Not raised into the workflow: its own code might catch it and go on.
+            self.broken = error
+            return
+        if entry is None:
+            self._begin_new(record, call, child)
+        else:
+            self._begin_again(record, call, entry)
+
+    def _check_new(self, record: StepRecord) -> None:
+        if not self.live and self.journal.next_delivery() is not None:
+            raise JournalMismatch(record.key, "the workflow calls it now, but did not call it the first time")
+        self._check_room()
+
+    def _check_room(self) -> None:
+        limit = self._services.settings.journal_max
+        if len(self._ledger.steps) >= limit:
+            raise InvalidRequest(
+                f"the task recorded {limit:,} steps, which is the limit (setting journal_max):"
+                " divide the work among children"
+            )
+
+    def _begin_new(self, record: StepRecord, call: Call, child: NewTask | None) -> None:
+        self._ledger.put(record)
+        if child is not None:
+            self._ledger.start_child(child)
+        if isinstance(call, StepCall):
+            self.dispatch.begin(call)
+        else:
+            self.waits.begin(call)
+
+    def _begin_again(self, record: StepRecord, call: Call, entry: StepRecord) -> None:
+        """The journal knows this call."""
+        planned = entry.input is None
+        if entry.settled and planned:  # completed by hand before it was called
+            self._arrived(
+                call, replace(record, state=entry.state, output=entry.output, ended_at=entry.ended_at)
+            )
+        elif entry.settled:
+            self._recorded[record.key] = call
+        else:
+            if planned:
+                self._ledger.put(replace(record, attempt=entry.attempt))
+            self._unfinished.append(call)
+            self._turn_soon()
+
+    def _withdrawn(self, call: Call) -> None:
+        if self._stopped:
+            return
+        if isinstance(call, StepCall):
+            self.dispatch.withdraw(call)
+        else:
+            self.waits.withdraw(call)
+
+    # To the workflow
+
+    def next(self) -> bool:
+        """Give the workflow the next result, if there is one. Raises JournalMismatch."""
+        if not self.live:
+            entry = self.journal.next_delivery()
+            if entry is None:
+                self._go_live()
+            else:
+                self._redeliver(entry)
+            return True
+        if self._unfinished:
+            self._resume_unfinished()
+        if not self._inbox:
+            return False
+        self._deliver(*self._inbox.popleft())
+        return True
+
+    def _arrived(self, call: Call, record: StepRecord) -> None:
+        """Something that the workflow waits for has come true."""
+        self._inbox.append((call, record))
+        self._turn_soon()
+
+    def _redeliver(self, entry: StepRecord) -> None:
+        call = self._recorded.pop(entry.key, None)
+        if call is None:
+            raise JournalMismatch(
+                entry.key, "the journal has its result, but the workflow did not call it here"
+            )
+        self.journal.delivered()
+        self._resolve(call, entry)
+
+    def _deliver(self, call: Call, record: StepRecord) -> None:
+        if isinstance(call, Wait) and call.future.done():
+            self.waits.give_back(call)
+            return
+        # A step's result is recorded even if the workflow has just stopped waiting: it is a fact.
+        self._ledger.put(replace(record, position=self._ledger.next_position()))
+        if isinstance(call, Wait) and call.signal is not None:
+            self._ledger.consume(call.signal.number, call.key)
+        self._resolve(call, record)
+
+    @staticmethod
+    def _resolve(call: Call, record: StepRecord) -> None:
+        if call.future.done():
+            return
+        if record.state is not StepState.COMPLETED:
+            call.future.set_exception(call.failure(record))
+            return
+        try:
+            call.future.set_result(call.result(record))
+        except InvalidInput as error:
+            raise JournalMismatch(record.key, f"its recorded result no longer fits: {error}") from error
+
+    # From replay to live
+
+    def _go_live(self) -> None:
+        """Everything recorded has been delivered; from here on things really happen."""
+        self.journal.check_all_called()
+        self.live = True
+        self._resume_unfinished()
+
+    def _resume_unfinished(self) -> None:
+        calls, self._unfinished = self._unfinished, []
+        for call in calls:
+            if not call.future.done():
+                self._resume(call)
+            elif isinstance(call, Wait):
+                self.stop_children(self.waits.left_before(call))
+        if any(isinstance(call, Wait) and call.kind is StepKind.CHILD for call in calls):
+            self._services.desk.look_again(self._ledger.task.key)
+
+    def _resume(self, call: Call) -> None:
+        """Go on with something that an earlier run began and did not finish."""
+        entry = self._ledger.steps[call.key]
+        unrepeatable = isinstance(call, StepCall) and self.dispatch.unrepeatable(call)
+        if entry.state is StepState.FAILED and not unrepeatable:
+            # An earlier run withdrew it, this one wants it: back to pending first, one arrow at a time.
+            self._ledger.put(replace(entry, state=StepState.PENDING, complete_by=None, error=None))
+            self._reviving.append(call)
+        elif isinstance(call, StepCall):
+            self.dispatch.resume(call)
+        else:
+            self.waits.resume(call)
+
+    def take_reviving(self) -> list[Call]:
+        """The calls whose way back to pending goes into the next transition."""
+        calls, self._reviving = self._reviving, []
+        return calls
+
+    def revive(self, calls: list[Call]) -> None:
+        """They are pending again, durably."""
+        self._unfinished += calls
+        if calls:
+            self._turn_soon()
+
+    # Children
+
+    def stop_children(self, left: list[LeftChild], then: Callable[[], None] | None = None) -> None:
+        """Have children stopped; call back once all of them have been told."""
+        untold = {child.id for child in left}
+
+        def told(child_id: str) -> None:
+            untold.discard(child_id)
+            if not untold and then is not None:
+                then()
+
+        for child in left:
+            self._services.desk.move_child(child.id, undo=child.undo, then=lambda task: told(task.id))
+        if not left and then is not None:
+            then()
