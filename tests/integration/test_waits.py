@@ -28,7 +28,7 @@ from backstay.client import Client
 from backstay.errors import Conflict, IllegalMove, InvalidInput, UnknownStep
 from backstay.scheduler.run import Run
 from backstay.views import Task
-from tests.support.crashes import Crash, Crashes, store_at
+from tests.support.crashes import Crashes
 from tests.support.gate import Gate
 from tests.support.running import LeapingClock, eventually, running, until
 
@@ -690,7 +690,7 @@ async def test_parent_and_child_come_to_the_same_end_after_a_crash_at_every_poin
         await until(client, "p", *ENDED)
 
     for crash in crashes.copies:
-        before = {id: crash.completed(id) for id in ("p", "p:start-child:1")}
+        before = {one: crash.completed(one) for one in ("p", "p:start-child:1")}
         again = Family(Gate(), parent_fails=parent_fails)
         async with running(again.app, crash.store()) as client:
             parent = await until(client, "p", *ENDED)
@@ -714,7 +714,10 @@ async def test_a_child_is_stopped_with_its_cancelled_parent_after_a_crash_at_eve
         await until(client, "p", *ENDED)
         await until(client, "p:start-child:1", *ENDED)
 
-    on_its_way = "SELECT 1 FROM task WHERE id = 'p' AND request IS NULL AND state IN ('pending', 'processing', 'waiting')"
+    on_its_way = (
+        "SELECT 1 FROM task WHERE id = 'p' AND request IS NULL"
+        " AND state IN ('pending', 'processing', 'waiting')"
+    )
     asked_for = [crash for crash in crashes.copies if not crash.rows(on_its_way)]
     assert len(asked_for) >= 3
     for crash in asked_for:
@@ -767,6 +770,7 @@ def kitchen_sink(*, fails: bool) -> tuple[App, Shop]:
         left, right, child = await asyncio.gather(branch("l"), branch("r"), start(family.child, who))
         await sleep("20ms")
         first = await race(wait_for("go"), sleep("1h"))
+        around = ""
         try:
             await shop.refuse()
         except StepFailed as failed:

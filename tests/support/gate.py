@@ -19,7 +19,7 @@ class Gate:
         self._may_go: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     async def enter(self, name: str | None = None, *, held: bool = True) -> str:
-        """Called by a body first of all. Its name, the key of its step unless it says otherwise, comes back."""
+        """Called by a body first of all; gives back its name: its step's key, unless it says otherwise."""
         key = name or current_step().key
         self.ran.append(key)
         self._came[key].set()
@@ -42,7 +42,7 @@ class Gate:
             self._may_go[key].set()
 
     async def waiting(self) -> list[str]:
-        """Those that came and were not let through yet, once there is one, in the order in which they came."""
+        """Those that came and were not let through yet, once there is one; in the order of coming."""
         async with asyncio.timeout(20):
             while not (held := [key for key in dict.fromkeys(self.ran) if not self._may_go[key].is_set()]):
                 self._anybody.clear()
