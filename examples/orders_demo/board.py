@@ -9,7 +9,7 @@ from typing import Final
 
 from backstay import Client
 from backstay.store.base import TaskFilter
-from backstay.views import ListedTask
+from backstay.views import Task
 
 ENDED: Final = frozenset({"processed", "undone", "error", "undo_failed", "cancelled"})
 
@@ -79,10 +79,10 @@ class Board:
         self._watched_from = min(moving or newest, default=self._watched_from)
         self._take_pulse()
 
-    async def _unfinished(self, client: Client) -> list[ListedTask]:
+    async def _unfinished(self, client: Client) -> list[Task]:
         """Everything from the oldest order on that was still moving at the last look."""
         after = None if self._watched_from is None else self._watched_from - _INSTANT
-        found: list[ListedTask] = []
+        found: list[Task] = []
         before: int | None = None
         while True:
             page, before = await client.tasks(TaskFilter(created_after=after, before=before, limit=PAGE))

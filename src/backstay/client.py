@@ -24,7 +24,7 @@ from backstay.errors import TaskFailed, UnknownWorkflow
 from backstay.settings import Settings
 from backstay.store.base import Changes, Store, TaskFilter
 from backstay.submit import CompleteBy, Door
-from backstay.views import ListedTask, Step, Task, listed_view, step_view, task_view
+from backstay.views import Step, Task, listed_view, step_view, task_view
 
 # A safety net under the notifications: a waiter looks by itself as well.
 _LOOK_EVERY_SECONDS = 1.0
@@ -158,7 +158,7 @@ class Client:
         journal = await self._store.steps(check_id(task_id))
         return [step_view(step) for step in journal if step.kind is StepKind.STEP]
 
-    async def tasks(self, wanted: TaskFilter) -> tuple[list[ListedTask], int | None]:
+    async def tasks(self, wanted: TaskFilter) -> tuple[list[Task], int | None]:
         """A page of tasks, newest first, and where the next page begins."""
         # One more than asked for tells whether there is a next page.
         found = await self._store.tasks(msgspec.structs.replace(wanted, limit=wanted.limit + 1))

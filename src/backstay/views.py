@@ -11,13 +11,15 @@ from backstay.domain.step import Failure, StepRecord
 from backstay.domain.task import TaskRecord
 
 
-class ListedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task in a listing: without its values."""
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """A task, with its values decoded. In a listing they are UNSET, and absent from the JSON."""
 
     id: str
     workflow: str
     version: int
     state: str
+    input: Any = msgspec.UNSET
+    output: Any = msgspec.UNSET
     error: Failure | None
     complete_by: datetime | None
     hard_end: datetime | None
@@ -26,13 +28,6 @@ class ListedTask(msgspec.Struct, frozen=True, kw_only=True):
     attributes: dict[str, str]
     created_at: datetime
     updated_at: datetime
-
-
-class Task(ListedTask, frozen=True, kw_only=True):
-    """A task, with its values decoded."""
-
-    input: Any
-    output: Any
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,16 +47,25 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None
 
 
-def listed_view(task: TaskRecord) -> ListedTask:
-    return ListedTask(**_shown(task))
+def listed_view(task: TaskRecord) -> Task:
+    return Task(
+        id=task.id,
+        workflow=task.workflow,
+        version=task.version,
+        state=task.state,
+        error=task.error,
+        complete_by=task.complete_by,
+        hard_end=task.hard_end,
+        locked_by=task.locked_by,
+        failure_count=task.failure_count,
+        attributes=task.attributes,
+        created_at=task.created_at,
+        updated_at=task.updated_at,
+    )
 
 
 def task_view(task: TaskRecord) -> Task:
-    return Task(**_shown(task), input=_value(task.input), output=_value(task.output))
-
-
-def _shown(task: TaskRecord) -> dict[str, Any]:
-    return {name: getattr(task, name) for name in ListedTask.__struct_fields__}
+    return msgspec.structs.replace(listed_view(task), input=_value(task.input), output=_value(task.output))
 
 
 def step_view(step: StepRecord) -> Step:

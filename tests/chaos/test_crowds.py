@@ -30,7 +30,7 @@ def chance() -> Random:
 async def ended(client: Client, ids: list[str]) -> Counter[str]:
     """Wait until all of them have ended; how many in which state."""
     async with asyncio.timeout(PATIENCE_SECONDS):
-        return Counter([(await client.settled(id)).state.value for id in ids])
+        return Counter([(await client.settled(one)).state.value for one in ids])
 
 
 async def a_moment(chance: Random, *, longest_seconds: float = 0.1) -> None:
@@ -51,10 +51,10 @@ async def test_every_signal_reaches_its_task_in_order_whenever_it_comes(tmp_path
 
     ids = [f"t{number}" for number in range(CROWD)]
     async with running(app, store_at(tmp_path / "crowd.db"), supervisor_period="1h") as client:
-        await asyncio.gather(*(client.submit(collect, id=id) for id in ids))
-        await asyncio.gather(*(tell(client, id) for id in ids))
+        await asyncio.gather(*(client.submit(collect, id=one) for one in ids))
+        await asyncio.gather(*(tell(client, one) for one in ids))
         assert await ended(client, ids) == {"processed": CROWD}
-        outputs = [(await client.task(id)).output for id in ids]
+        outputs = [(await client.task(one)).output for one in ids]
 
     assert outputs == [[0, 1, 2, 3]] * CROWD
 
@@ -78,7 +78,7 @@ async def test_every_child_that_ends_wakes_its_parent(tmp_path: Path, chance: Ra
 
     ids = [f"p{number}" for number in range(CROWD // 3)]
     async with running(app, store_at(tmp_path / "crowd.db"), supervisor_period="1h") as client:
-        await asyncio.gather(*(client.submit(parent, id=id) for id in ids))
+        await asyncio.gather(*(client.submit(parent, id=one) for one in ids))
         assert await ended(client, ids) == {"processed": len(ids)}
 
 
@@ -112,10 +112,17 @@ async def test_every_task_that_is_cancelled_at_some_moment_stops_and_is_undone_i
 
     ids = [f"t{number}" for number in range(CROWD)]
     async with running(app, store_at(tmp_path / "crowd.db"), supervisor_period="1h") as client:
-        await asyncio.gather(*(client.submit(order, id=id) for id in ids))
-        await asyncio.gather(*(cancel(client, id) for id in ids))
+        await asyncio.gather(*(client.submit(order, id=one) for one in ids))
+        await asyncio.gather(*(cancel(client, one) for one in ids))
         ends = await ended(client, ids)
 
     print(f"{dict(ends)}, {len(done)} done, {len(undone)} undone")
     assert ends.keys() <= ({"undone", "cancelled"} if undo else {"cancelled"})
     assert done <= undone if undo else not undone
+
+
+async def test_of_many_who_open_a_new_store_at_once_nobody_is_turned_away(tmp_path: Path):
+    for number in range(10):
+        stores = [store_at(tmp_path / f"new-{number}.db") for _ in range(10)]
+        await asyncio.gather(*(store.open() for store in stores))
+        await asyncio.gather(*(store.close() for store in stores))

@@ -11,6 +11,7 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -27,6 +28,9 @@ UNDOABLE = ("check:1", "1.reserve:1", "2.pack:1")
 
 #: Few enough that a kill leaves few steps of unknown outcome, many enough that their commits mix.
 IN_FLIGHT = 50
+
+#: So long the writer stands still before it is killed: what would leave before its commit has the time to.
+PAUSE_SECONDS = 0.05
 
 #: Written down like an effect once every submission has been acknowledged.
 ACKNOWLEDGED = "acknowledged"
@@ -95,7 +99,8 @@ def orders(effects: Effects) -> App:
             return await reserve(number)
 
         async def packed() -> str:
-            return await pack(number)  # type: ignore[misc]  # Synchronous outside a workflow.
+            parcel: str = await pack(number)
+            return parcel
 
         checked = await check(number)
         both = await asyncio.gather(reserved(), packed())
@@ -104,33 +109,68 @@ def orders(effects: Effects) -> App:
     return app
 
 
-def killer(at: int | None) -> Callable[[str], None]:
-    """A write boundary at which the process ends, as by ``kill -9``: the ``at``-th that it comes to."""
-    passed = 0
+class Boundaries:
+    """The write boundaries of one run: before and after each commit that changes a task or a step.
 
-    def boundary(_moment: str) -> None:
-        nonlocal passed
-        passed += 1
-        if passed == at:
+    Each has a name, the records that it leaves, by which a later run knows it again. The run writes
+    down those that it passes, and ends at ``kill_at`` as by ``kill -9``: at the boundary of that
+    name, or at the so-manieth.
+    """
+
+    def __init__(self, folder: Path, kill_at: str | int | None) -> None:
+        self.store = SqliteStore(f"sqlite:///{folder / 'store.db'}", boundary=self._reached)
+        self._file = folder / "boundaries"
+        self._kill_at = kill_at
+        self._passed = 0
+        self._records = "[][]"
+
+    @staticmethod
+    def passed_in(folder: Path) -> list[str]:
+        file = folder / "boundaries"
+        return file.read_text().splitlines() if file.exists() else []
+
+    def _reached(self, moment: str) -> None:
+        records = self._seen_by_the_writer()
+        if records == self._records:
+            return
+        self._passed += 1
+        name = f"{moment} {records}"
+        if self._kill_at in (name, self._passed):
+            time.sleep(PAUSE_SECONDS)
             os.kill(os.getpid(), signal.SIGKILL)
+        with self._file.open("a") as file:
+            file.write(f"{name}\n")
+        if moment == "after":
+            self._records = records
 
-    return boundary
+    def _seen_by_the_writer(self) -> str:
+        """What the transaction at hand is about to commit, or has just committed."""
+        assert self.store._writer is not None
+        connection = self.store._writer._connection
+        tasks = connection.execute("SELECT id, state FROM task ORDER BY id").fetchall()
+        steps = connection.execute("SELECT key, state, attempt FROM step ORDER BY task_key, key").fetchall()
+        return f"{tasks}{steps}"
 
 
-def place_and_finish(folder: Path, refused: Sequence[bool], kill_at: int | None = None) -> None:
+def place_and_finish(folder: Path, refused: Sequence[bool]) -> None:
     """Place an order for each of ``refused`` and run until all have ended. For a process of its own.
 
     The next process places the same orders again, under the same ids: it cannot know which of them
     were acknowledged.
     """
-    asyncio.run(_place_and_finish(folder, refused, killer(kill_at)))
+    store = SqliteStore(f"sqlite:///{folder / 'store.db'}")
+    asyncio.run(_place_and_finish(folder, refused, store))
 
 
-async def _place_and_finish(folder: Path, refused: Sequence[bool], boundary: Callable[[str], None]) -> None:
+def place_and_finish_unless_killed(folder: Path, refused: Sequence[bool], kill_at: str | int | None) -> None:
+    """The same, but the process ends at a write boundary."""
+    asyncio.run(_place_and_finish(folder, refused, Boundaries(folder, kill_at).store))
+
+
+async def _place_and_finish(folder: Path, refused: Sequence[bool], store: SqliteStore) -> None:
     effects = Effects(folder / "effects")
     app = orders(effects)
     inputs = [{"number": number, "refused": one} for number, one in enumerate(refused)]
-    store = SqliteStore(f"sqlite:///{folder / 'store.db'}", boundary=boundary)
     async with app.run(store, in_flight=IN_FLIGHT):
         placing = [app.submit("order", one, id=f"order-{one['number']}") for one in inputs]
         handles = await asyncio.gather(*placing)

@@ -288,7 +288,7 @@ async def test_whatever_a_thread_step_raises_is_a_failure_and_frees_its_slot(
 
     @app.workflow
     async def order() -> str:
-        return await charge()  # type: ignore[misc, no-any-return]
+        return await charge()
 
     async with app.run(url, **FAST):
         first = await app.submit(order)
@@ -441,7 +441,7 @@ async def test_a_thread_step_gets_a_cancel_token_and_its_late_result_is_refused_
 
     @app.workflow
     async def deliver() -> str:
-        return await schedule()  # type: ignore[misc, no-any-return]
+        return await schedule()
 
     late = counters[LATE_REPLY]
     async with app.run(url, **FAST):
@@ -469,7 +469,7 @@ async def test_a_thread_that_hangs_keeps_its_slot_until_it_ends(app: App, url: s
 
     @app.workflow
     async def deliver() -> str:
-        return await schedule()  # type: ignore[misc, no-any-return]
+        return await schedule()
 
     async def queued() -> Any:
         step = await step_of(app, "t", "schedule:1")
@@ -547,7 +547,7 @@ async def test_concurrency_bounds_threads_too(app: App, url: str):
 
     @app.workflow
     async def backup() -> list[int]:
-        return await asyncio.gather(*(copy(number) for number in range(8)))  # type: ignore[call-overload, no-any-return]
+        return await asyncio.gather(*(copy(number) for number in range(8)))
 
     async with app.run(url, **FAST):
         handle = await app.submit(backup)
@@ -735,7 +735,7 @@ async def test_a_probe_that_never_answers_does_not_strand_those_in_line(app: App
 
     @app.workflow(recovery=Recovery(attempts=5))
     async def deliver() -> str:
-        return await (ask_in_thread() if in_thread else ask())  # type: ignore[misc, no-any-return]
+        return await (ask_in_thread() if in_thread else ask())
 
     try:
         async with app.run(url, **FAST):
@@ -1025,7 +1025,7 @@ async def test_current_step_tells_who_it_is_and_how_long_it_has(app: App, url: s
     @app.workflow
     async def deliver() -> None:
         await schedule()
-        await schedule_in_thread()  # type: ignore[misc]
+        await schedule_in_thread()
 
     async with app.run(url, **FAST):
         handle = await app.submit(deliver, id="delivery-17")
@@ -1089,7 +1089,7 @@ async def test_a_step_called_in_the_body_of_a_step_is_the_plain_function(app: Ap
 
     @app.workflow
     async def compute() -> tuple[int, int]:
-        return await six(1), await four(1)  # type: ignore[misc]
+        return await six(1), await four(1)
 
     async with app.run(url, **FAST):
         handle = await app.submit(compute, id="t")

@@ -397,7 +397,7 @@ async def test_undos_run_in_threads_and_may_do_without_the_result(app: App, url:
 
     @app.workflow
     async def holiday() -> None:
-        await flight("LH1", seat=7)  # type: ignore[misc]
+        await flight("LH1", seat=7)
         raise StepFailed("x", {"type": "Permanent", "message": "", "permanent": True})
 
     async with app.run(url, **FAST):

@@ -20,6 +20,9 @@ from backstay.views import Task
 Value = TypeVar("Value")
 
 PATIENCE_SECONDS = 10.0
+
+#: With a clock that leaps, days may lie between two heartbeats.
+NEVER_STALE = {"lease": "100d"}
 _LOOK_EVERY_SECONDS = 0.005
 
 

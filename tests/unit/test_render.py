@@ -12,7 +12,7 @@ from backstay.cli.render import STYLES, age, instant, span, step_table, task_det
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import Failure
 from backstay.domain.why import Reason
-from backstay.views import ListedTask, Step, Task
+from backstay.views import Step, Task
 
 NOW = datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
 UUID = "3f2b8c1e-9d47-4a53-8f26-7c1d5e9b0a64"
@@ -25,8 +25,8 @@ def drawn(what: RenderableType, *, columns: int = 100) -> list[str]:
     return [line.rstrip() for line in output.getvalue().splitlines()]
 
 
-def listed(id: str = "order-17", *, state: str = "processed", error: Failure | None = None) -> ListedTask:
-    return ListedTask(
+def listed(id: str = "order-17", *, state: str = "processed", error: Failure | None = None) -> Task:
+    return Task(
         id=id,
         workflow="fulfil",
         version=1,

@@ -16,7 +16,7 @@ from rich.text import Text
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import Failure
 from backstay.domain.why import Reason
-from backstay.views import ListedTask, Step, Task
+from backstay.views import Step, Task
 
 # Nobody reads a pipe line by line: there a row stays on one line as long as it can.
 PIPE_COLUMNS: Final = 240
@@ -78,7 +78,7 @@ def note(message: str) -> None:
 # Tables
 
 
-def task_table(tasks: Sequence[ListedTask], *, now: datetime) -> Table:
+def task_table(tasks: Sequence[Task], *, now: datetime) -> Table:
     """A page of tasks, one line each where the width allows it."""
     table = _table("state", "id", "workflow", "created", "changed", "note")
     for task in tasks:
@@ -190,11 +190,11 @@ def visible(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
-def _workflow(task: Task | ListedTask) -> str:
+def _workflow(task: Task) -> str:
     return task.workflow if task.version == 1 else f"{task.workflow} v{task.version}"
 
 
-def _note(task: ListedTask) -> str:
+def _note(task: Task) -> str:
     if task.error is not None:
         return failure_text(task.error)
     return f"on {task.locked_by}" if task.locked_by else ""

@@ -15,7 +15,7 @@ from backstay.clock import SystemClock
 from backstay.domain.states import TaskState
 from backstay.domain.why import Reason
 from backstay.store.base import TaskFilter
-from backstay.views import ListedTask, Step, Task
+from backstay.views import Step, Task
 
 LIMIT_MAX: Final = 1_000
 _KEY_MAX: Final = 2**63 - 1
@@ -103,7 +103,7 @@ def why(task_id: IdArgument, store: StoreOption = None, json: JsonOption = False
 # What the commands ask of the store
 
 
-async def _page(store: str | None, wanted: TaskFilter) -> tuple[list[ListedTask], int | None]:
+async def _page(store: str | None, wanted: TaskFilter) -> tuple[list[Task], int | None]:
     async with looking(store) as client:
         return await client.tasks(wanted)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from functools import cached_property, update_wrapper
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
@@ -186,7 +186,13 @@ class Agent:
         self._register = register
 
     @overload
-    def step(self, function: Callable[Parameters, Result], /) -> Step[Parameters, Result]: ...
+    def step(
+        self, function: Callable[Parameters, Coroutine[Any, Any, Result]], /
+    ) -> Step[Parameters, Coroutine[Any, Any, Result]]: ...
+
+    # A synchronous step is awaited inside a workflow and gives its value at once outside.
+    @overload
+    def step(self, function: Callable[Parameters, Any], /) -> Step[Parameters, Any]: ...
 
     @overload
     def step(

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
+from backstay.definitions.workflows import Workflow
 from backstay.domain.journal import Journal
-from backstay.domain.recovery import Recovery
 from backstay.domain.states import StepState
 from backstay.domain.step import StepKind, StepRecord
 from backstay.domain.task import NewTask, Signal
@@ -36,7 +36,7 @@ class Deliveries:
         self,
         services: Services,
         ledger: Ledger,
-        recovery: Recovery,
+        workflow: Workflow[..., Any],
         signals: list[Signal],
         *,
         turn_soon: Callable[[], None],
@@ -44,11 +44,12 @@ class Deliveries:
     ) -> None:
         self._services = services
         self._ledger = ledger
+        self._workflow = workflow
         self._turn_soon = turn_soon
         self._stopped = False
         self.journal = Journal(ledger.steps.values())
         self.loop = WorkflowLoop(Calls(services, ledger, self))
-        self.dispatch = Dispatch(services, ledger, recovery, settled=self._arrived, flush=flush)
+        self.dispatch = Dispatch(services, ledger, workflow.recovery, settled=self._arrived, flush=flush)
         self.waits = Waits(services, ledger, signals, settled=self._arrived)
         self.live = False
         self.broken: Exception | None = None
@@ -195,9 +196,16 @@ class Deliveries:
             return
         # A step's result is recorded even if the workflow has just stopped waiting: it is a fact.
         self._ledger.put(replace(record, position=self._ledger.next_position()))
-        if isinstance(call, Wait) and call.signal is not None:
-            self._ledger.consume(call.signal.number, call.key)
+        if isinstance(call, Wait):
+            self._woken(call)
         self._resolve(call, record)
+
+    def _woken(self, wait: Wait) -> None:
+        if wait.signal is not None:
+            self._ledger.consume(wait.signal.number, wait.key)
+        # A wake-up like that of a parked task: a workflow that polls for hours has not overrun.
+        complete_by = self._services.clock.now() + self._services.time_for_run(self._workflow)
+        self._ledger.put_task(replace(self._ledger.task, complete_by=complete_by))
 
     @staticmethod
     def _resolve(call: Call, record: StepRecord) -> None:

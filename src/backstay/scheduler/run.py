@@ -82,7 +82,7 @@ class Run:
         self._ledger = ledger
         self._undo = undo
         self._deliveries = Deliveries(
-            services, ledger, workflow.recovery, signals, turn_soon=self._turn_soon, flush=self._flush
+            services, ledger, workflow, signals, turn_soon=self._turn_soon, flush=self._flush
         )
         self._dispatch = self._deliveries.dispatch
         self._waits = self._deliveries.waits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ SCHEME: Final = "sqlite:///"
 OLDEST_SQLITE: Final = (3, 37, 0)  # STRICT tables and RETURNING
 
 BUSY_TIMEOUT_MS: Final = 5_000
+_WAL_PAUSE_SECONDS: Final = 0.01
 # A larger log between checkpoints: a checkpoint is paid less often. 4,000 pages are 16 MiB.
 CHECKPOINT_PAGES: Final = 4_000
 
@@ -54,9 +56,23 @@ def _set_up(connection: sqlite3.Connection, *, readonly: bool) -> None:
     if readonly:
         connection.execute("PRAGMA query_only = ON")
     else:
-        connection.execute("PRAGMA journal_mode = WAL")
+        _switch_to_wal(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Wait for those who do the same to a new file: for this one lock SQLite itself does not."""
+    give_up_at = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= give_up_at:
+                raise
+            time.sleep(_WAL_PAUSE_SECONDS)
+        else:
+            return
 
 
 def translated(error: sqlite3.Error, path: Path) -> BackstayError:
