@@ -18,17 +18,20 @@ class Standing:
 
     tasks: dict[str, str]
     steps: dict[str, str]
+    #: Whether all submissions had been acknowledged before that.
+    acknowledged: bool
 
     @classmethod
-    def of(cls, connection: sqlite3.Connection) -> Standing:
+    def of(cls, connection: sqlite3.Connection, *, acknowledged: bool) -> Standing:
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'step'").fetchone() is None:
-            return cls({}, {})  # Killed before there was a schema.
+            return cls({}, {}, acknowledged)  # Killed before there was a schema.
         tasks = connection.execute("SELECT key, id, state FROM task").fetchall()
         ids = {key: task_id for key, task_id, _ in tasks}
         steps = connection.execute("SELECT task_key, key, state FROM step").fetchall()
         return cls(
             {task_id: state for _, task_id, state in tasks},
             {f"{ids[task_key]}/{key}": state for task_key, key, state in steps},
+            acknowledged,
         )
 
     def in_flight(self) -> set[str]:
@@ -58,22 +61,23 @@ class Account:
 
     def standing(self) -> Standing | None:
         """How everything stands; ``None`` while a process keeps all others out of the store."""
+        acknowledged = self._effects()[ACKNOWLEDGED] > 0
         with closing(sqlite3.connect(self.folder / "store.db", timeout=0.5)) as connection:
             try:
                 connection.execute("BEGIN")  # One look: all of it as of the same commit.
-                return Standing.of(connection)
+                return Standing.of(connection, acknowledged=acknowledged)
             except sqlite3.OperationalError:
                 return None
 
     def note_kill(self, left: Standing | None) -> None:
         """A process was killed, and this is what it left, before anybody went on."""
         assert left is not None
-        effects = self._effects()
-        lost = effects[ACKNOWLEDGED] and len(left.tasks) < len(self._refused)
+        lost = left.acknowledged and len(left.tasks) < len(self._refused)
         assert not lost, "not all of what was acknowledged is there"
         self.kills += 1
         self.found |= set(left.steps.items())
         self._in_flight.update(left.in_flight())
+        effects = self._effects()
         for key in left.over():
             self._over.setdefault(key, effects[key])
 

@@ -114,7 +114,7 @@ class Boundaries:
 
     Each has a name, the records that it leaves, by which a later run knows it again. The run writes
     down those that it passes, and ends at ``kill_at`` as by ``kill -9``: at the boundary of that
-    name, or at the so-manieth.
+    name, or of that number.
     """
 
     def __init__(self, folder: Path, kill_at: str | int | None) -> None:

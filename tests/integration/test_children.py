@@ -146,20 +146,29 @@ async def test_a_child_cannot_have_the_id_of_another_task(crashes: Crashes):
     assert (taken.state, taken.output) == ("processed", "other reserved")
 
 
-@pytest.mark.parametrize("what", ["child's", "a nap"])
-async def test_a_child_is_undone_with_its_parent_newest_first(crashes: Crashes, what: str):
+async def test_a_processed_child_is_undone_with_its_failed_parent_newest_first(crashes: Crashes):
     family = Family(Gate(), parent_fails=True)
     async with running(family.app, crashes.store()) as client:
-        await client.submit(family.parent, what, id="p")
-        if what == "a nap":
-            await until(client, "p:start-child:1", "waiting")
-            await until(client, "p", "waiting")
-            await client.cancel("p")
+        await client.submit(family.parent, "child's", id="p")
         parent = await until(client, "p", *ENDED)
         child = await client.task("p:start-child:1")
 
     assert (parent.state, child.state) == ("undone", "undone")
-    assert family.shop.undone == [(what, "completed"), ("parent's", "completed")]
+    assert family.shop.undone == [("child's", "completed"), ("parent's", "completed")]
+
+
+async def test_a_sleeping_child_is_undone_with_its_cancelled_parent(crashes: Crashes):
+    family = Family(Gate())
+    async with running(family.app, crashes.store()) as client:
+        await client.submit(family.parent, "a nap", id="p")
+        await until(client, "p:start-child:1", "waiting")
+        await until(client, "p", "waiting")
+        await client.cancel("p")
+        parent = await until(client, "p", *ENDED)
+        child = await client.task("p:start-child:1")
+
+    assert (parent.state, child.state) == ("undone", "undone")
+    assert family.shop.undone == [("a nap", "completed"), ("parent's", "completed")]
 
 
 async def test_a_child_at_work_is_undone_with_its_cancelled_parent(crashes: Crashes):

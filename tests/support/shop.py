@@ -78,31 +78,29 @@ class Failing:
 
 
 class Family:
-    """A parent that reserves, starts a child, and may fail after it; the child reserves as well."""
+    """A parent that reserves, starts a child, and may fail after it.
 
-    def __init__(self, gate: Gate, *, parent_fails: bool = False, then: Any = "undo") -> None:
+    The child reserves what it is told to. Told ``"nothing"`` it fails; after ``"a nap"`` it sleeps.
+    """
+
+    def __init__(self, gate: Gate, *, parent_fails: bool = False) -> None:
         self.app = app = App("family")
         self.shop = shop = Shop(app, gate)
-        refusing = app.agent("refusing")
-
-        @refusing.step
-        async def fail() -> None:
-            raise Permanent("sold out")
 
         @app.workflow
         async def child(what: str) -> str:
             if what == "nothing":
-                await fail()
+                await shop.refuse()
             got: str = await shop.reserve(what)
             if what == "a nap":
                 await sleep("1h")
             return got
 
-        @app.workflow(recovery=Recovery(then=then))
+        @app.workflow
         async def parent(what: str) -> list[str]:
             got = [await shop.reserve("parent's"), await start(child, what)]
             if parent_fails:
-                await fail()
+                await shop.refuse()
             return got
 
         self.child, self.parent = child, parent
