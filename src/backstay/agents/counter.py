@@ -43,15 +43,6 @@ class Counter:
         self._line: OrderedDict[Place, None] = OrderedDict()
         self._reopening: Alarm | None = None
 
-    @property
-    def taken(self) -> int:
-        return self._taken
-
-    def breaker_state(self) -> BreakerState:
-        if self._circuit is None:
-            return BreakerState.CLOSED
-        return self._circuit.state(self._clock.monotonic())
-
     def open_in_seconds(self) -> float:
         now = self._clock.monotonic()
         return 0.0 if self._circuit is None else self._circuit.retry_at(now) - now

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
 
 from backstay.agents.attempt import Attempt, Surroundings
 from backstay.agents.counter import Counter, Place
 from backstay.clock import Alarms, Clock
 from backstay.definitions.registry import Registry
-from backstay.domain.breaker import BreakerState
 from backstay.messaging.wire import Reply, Request, Ticket
 from backstay.settings import Settings
 
@@ -38,16 +36,3 @@ class AgentHost:
             around=self._around,
             reply=reply,
         )
-
-    def in_flight(self, agent: str) -> int:
-        return self._counters[agent].taken
-
-    def breaker(self, agent: str) -> BreakerState:
-        return self._counters[agent].breaker_state()
-
-    def snapshot(self) -> list[dict[str, Any]]:
-        """How each agent stands, for the heartbeat and for people."""
-        return [
-            {"name": name, "in_flight": counter.taken, "breaker": counter.breaker_state().value}
-            for name, counter in self._counters.items()
-        ]

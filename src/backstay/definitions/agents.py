@@ -48,7 +48,6 @@ class Undo:
         manual: bool,
         retry: Retry | None,
         complete_by: Duration | None,
-        namespace: Mapping[str, Any],
     ) -> None:
         self.name = function.__name__
         self.function = function
@@ -56,7 +55,6 @@ class Undo:
         self.is_async = inspect.iscoroutinefunction(function)
         self._own_retry = retry
         self._step = step
-        self._namespace = namespace
         self.complete_by = _optional_duration(complete_by)
         if not manual:
             self._check_signature()
@@ -120,7 +118,7 @@ class Step(Generic[Parameters, Result]):
 
     @cached_property
     def signature(self) -> Signature:
-        return Signature(self.function, f"step {self.name}", hints=self._hints, skip=frozenset())
+        return Signature(self.function, f"step {self.name}", hints=self._hints)
 
     @cached_property
     def returns(self) -> TypeCodec:
@@ -148,14 +146,11 @@ class Step(Generic[Parameters, Result]):
         complete_by: Duration | None = None,
     ) -> Function | Callable[[Function], Function]:
         """Declare how this step is undone. With ``manual=True`` a person does it and confirms."""
-        namespace = sys._getframe(1).f_locals  # noqa: SLF001  Types may be local to the caller.
 
         def declare(undo: Function) -> Function:
             if self.undo_of is not None:
                 raise InvalidDefinition(f"step {self.name} has an undo already: {self.undo_of.name}")
-            self.undo_of = Undo(
-                self, undo, manual=manual, retry=retry, complete_by=complete_by, namespace=namespace
-            )
+            self.undo_of = Undo(self, undo, manual=manual, retry=retry, complete_by=complete_by)
             return undo
 
         return declare if function is None else declare(function)

@@ -118,9 +118,7 @@ class Signature:
     No parameter: ``null``. One: the argument itself. Several: an object of them, by name.
     """
 
-    def __init__(
-        self, function: Function, what: str, *, hints: Mapping[str, Any], skip: frozenset[str]
-    ) -> None:
+    def __init__(self, function: Function, what: str, *, hints: Mapping[str, Any]) -> None:
         signature = inspect.signature(function)
         for parameter in signature.parameters.values():
             if parameter.kind in _NAMELESS:
@@ -128,8 +126,8 @@ class Signature:
                 raise InvalidDefinition(
                     f"{what}: {shown} cannot be recorded; declare arguments that can be given by name"
                 )
-        self._parameters = [one for one in signature.parameters.values() if one.name not in skip]
-        self._bind = signature.replace(parameters=self._parameters, return_annotation=_REQUIRED).bind
+        self._parameters = list(signature.parameters.values())
+        self._bind = signature.bind
         self._names = tuple(parameter.name for parameter in self._parameters)
         self._what = what
         self._codec = TypeCodec(self._whole_type(hints), f"input of {what}")

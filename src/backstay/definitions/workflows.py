@@ -61,7 +61,7 @@ class Workflow(Generic[Parameters, Result]):
 
     @cached_property
     def signature(self) -> Signature:
-        return Signature(self.function, f"workflow {self.name}", hints=self._hints, skip=frozenset())
+        return Signature(self.function, f"workflow {self.name}", hints=self._hints)
 
     @cached_property
     def returns(self) -> TypeCodec:

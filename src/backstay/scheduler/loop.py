@@ -22,7 +22,7 @@ from backstay.messaging.wire import AgentLink
 from backstay.observe import STORE_UNAVAILABLE, emit, log
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.run import Run
-from backstay.scheduler.services import Services
+from backstay.scheduler.services import Services, time_for_run
 from backstay.scheduler.undoing import UndoRun
 from backstay.settings import Settings
 from backstay.store.base import Changes, Claimed, Runnable, Store
@@ -261,6 +261,5 @@ class Scheduler:
 def runnables(registry: Registry, settings: Settings) -> list[Runnable]:
     """The workflows whose tasks an instance with this registry may claim."""
     return [
-        Runnable(one.name, one.version, one.complete_by or settings.workflow_complete_by)
-        for one in registry.workflows.values()
+        Runnable(one.name, one.version, time_for_run(one, settings)) for one in registry.workflows.values()
     ]

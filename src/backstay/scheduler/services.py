@@ -58,5 +58,9 @@ class Services:
         return (undo and undo.complete_by) or self.settings.undo_complete_by
 
     def time_for_run(self, workflow: Workflow[..., Any]) -> timedelta:
-        """How long a claimed run of ``workflow`` may take."""
-        return workflow.complete_by or self.settings.workflow_complete_by
+        return time_for_run(workflow, self.settings)
+
+
+def time_for_run(workflow: Workflow[..., Any], settings: Settings) -> timedelta:
+    """How long a claimed run of ``workflow`` may take."""
+    return workflow.complete_by or settings.workflow_complete_by
