@@ -127,6 +127,8 @@ class Client:
     def _changed(self, changes: Changes) -> None:
         for task in changes.settled:
             self._tell(task.id, task)
+        for task_id in changes.ended:
+            self._tell(task_id, None)
         if changes.foreign:
             for task_id in self._listeners:
                 self._tell(task_id, None)

@@ -22,6 +22,7 @@ UNDO_FAILED: Final = "undo_failed"
 UNDO_MANUAL: Final = "undo_manual"
 INSTANCE_DEAD: Final = "instance_dead"
 STORE_UNAVAILABLE: Final = "store_unavailable"
+STORE_DEAF: Final = "store_deaf"
 
 counters: Final[Counter[str]] = Counter()
 

@@ -30,6 +30,8 @@ class Settings:
     """How an instance behaves."""
 
     store: str = "sqlite:///backstay.db"
+    store_connections: int = 4
+    accept_data_loss: bool = False
     agent_complete_by: timedelta = timedelta(seconds=30)
     workflow_complete_by: timedelta = timedelta(minutes=10)
     undo_complete_by: timedelta = timedelta(minutes=5)
@@ -69,7 +71,14 @@ class Settings:
 
 
 _KINDS: Final = {field.name: type(field.default) for field in dataclasses.fields(Settings)}
-_LEAST: Final = {"in_flight": 1, "journal_max": 1, "inline_bytes_max": 0, "payload_bytes_max": 1024}
+_LEAST: Final = {
+    "store_connections": 1,
+    "in_flight": 1,
+    "journal_max": 1,
+    "inline_bytes_max": 0,
+    "payload_bytes_max": 1024,
+}
+_TRUTH: Final = {"true": True, "false": False}
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -98,6 +107,8 @@ def _parsed(name: str, value: Any) -> Any:
             return duration(value, name=name, least=timedelta(milliseconds=1))
         if kind is int:
             return _whole_number(name, value)
+        if kind is bool:
+            return _truth(name, value)
     except InvalidRequest as error:
         raise InvalidSetting(str(error)) from error
     if not isinstance(value, str):
@@ -116,3 +127,10 @@ def _whole_number(name: str, value: Any) -> int:
     if number < _LEAST[name]:
         raise InvalidSetting(f"{name} is {number}; it must be at least {_LEAST[name]}")
     return number
+
+
+def _truth(name: str, value: Any) -> bool:
+    truth = value if isinstance(value, bool) else _TRUTH.get(str(value).lower())
+    if truth is None:
+        raise InvalidSetting(f"{name} is {value!r}; it must be true or false")
+    return truth

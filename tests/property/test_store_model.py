@@ -172,7 +172,7 @@ class StoreMachine(RuleBasedStateMachine):
             case "expire runs":
                 assert self.run(store.expire_runs(now=now, limit=MANY)) == model.expire_runs(now)
             case "expire steps":
-                expired = self.run(store.expire_steps(before=now, now=now, limit=MANY))
+                expired = self.run(store.expire_steps(grace=timedelta(0), now=now, limit=MANY))
                 assert expired == model.expire_steps(now)
             case _:
                 assert self.run(store.wake(now=now, limit=MANY)) == model.wake(now)

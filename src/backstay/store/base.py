@@ -94,6 +94,8 @@ class Changes(msgspec.Struct):
     settled: list[TaskRecord] = []
     touched: list[int] = []
     claimable: bool = False
+    # The ids of tasks that settled in another process.
+    ended: list[str] = []
     # Another process wrote: anything may have changed.
     foreign: bool = False
 
@@ -116,7 +118,11 @@ Listener = Callable[[Changes], None]
 
 
 class Store(Protocol):
-    """The state store. Times are passed in: a store has no clock of its own to disagree with."""
+    """The state store. Times are passed in; one that many hosts share judges by its own clock who is late."""
+
+    @property
+    def ahead(self) -> timedelta:
+        """How far the store's clock is ahead of this machine's, as last heard."""
 
     async def open(self, *, must_exist: bool = False) -> None:
         """Connect and bring the schema up to date. Raises StoreTooNew for a newer schema.
@@ -181,8 +187,11 @@ class Store(Protocol):
     async def expire_runs(self, *, now: datetime, limit: int) -> int:
         """Take tasks past their complete-by away from whoever holds them, and count the failure."""
 
-    async def expire_steps(self, *, before: datetime, now: datetime, limit: int) -> int:
-        """Take tasks away from holders that let a step's complete-by pass; count the attempt as failed."""
+    async def expire_steps(self, *, grace: timedelta, now: datetime, limit: int) -> int:
+        """Take tasks away from holders that let ``grace`` pass after a step's complete-by.
+
+        The attempt counts as failed.
+        """
 
     # The operator
 

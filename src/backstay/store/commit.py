@@ -15,6 +15,7 @@ from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError, LeaseLost
+from backstay.observe import log
 from backstay.store.base import Changes, Settle, Transition
 
 Posted = tuple[Transition, Settle]
@@ -76,3 +77,12 @@ def owners(posted: Iterable[Posted]) -> set[Owner]:
 
 def task_keys(posted: Iterable[Posted]) -> set[int]:
     return {transition.task_key for transition, _ in posted}
+
+
+def settle_all(judged: Iterable[tuple[Posted, BackstayError | None]]) -> None:
+    """Tell each writer what became of its transition, now that the rest is durable."""
+    for (_, settle), refusal in judged:
+        try:
+            settle(refusal)
+        except Exception:  # noqa: BLE001  One writer's trouble must not leave its neighbours waiting.
+            log.exception("what follows a commit failed")

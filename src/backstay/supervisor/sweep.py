@@ -64,9 +64,7 @@ class Sweep:
             freed=await self._store.bury(lease=self._settings.lease, now=now, spare=self._owner),
             woken=await self._store.wake(now=now, limit=SWEEP_LIMIT),
             overrun=await self._store.expire_runs(now=now, limit=SWEEP_LIMIT),
-            steps_expired=await self._store.expire_steps(
-                before=now - EXPIRY_GRACE, now=now, limit=SWEEP_LIMIT
-            ),
+            steps_expired=await self._store.expire_steps(grace=EXPIRY_GRACE, now=now, limit=SWEEP_LIMIT),
         )
         if done.recovered:
             emit(RECOVERED, freed=done.freed, overrun=done.overrun, steps_expired=done.steps_expired)

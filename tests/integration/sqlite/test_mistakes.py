@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from backstay.errors import InvalidRequest
+from backstay.store import decisions
 from backstay.store.sqlite import SqliteStore, writer
-from backstay.store.sqlite import store as store_module
 from backstay.testing import ManualClock
 from backstay.testing.promises.holder import Holder, submitted
 from backstay.testing.records import a_step, new_task
@@ -29,7 +29,7 @@ async def test_a_submission_that_has_no_form_in_json_fails_alone(store: SqliteSt
 async def test_the_number_of_signals_to_one_task_is_limited(
     store: SqliteStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(store_module, "SIGNALS_MAX", 2)
+    monkeypatch.setattr(decisions, "SIGNALS_MAX", 2)
     await submitted(store, clock, "t")
     for _ in range(2):
         await store.signal("t", "go", b"1", dedup=None, now=clock.now())

@@ -15,10 +15,10 @@ import msgspec
 
 from backstay.domain.lease import Owner, is_stale
 from backstay.domain.operate import check_hears
-from backstay.domain.states import SETTLED, TaskState
+from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord, first_record
-from backstay.errors import BackstayError, Closed, IdConflict, InvalidRequest, LeaseLost, StoreUnavailable
+from backstay.errors import BackstayError, Closed, LeaseLost, StoreUnavailable
 from backstay.store.base import (
     Amend,
     Changes,
@@ -33,22 +33,18 @@ from backstay.store.base import (
     TaskFilter,
     Transition,
 )
+from backstay.store.decisions import amended, check_room_for_signal, known_task, listing, taken_away
+from backstay.store.rows import as_json
 from backstay.store.sqlfile import load_queries
 from backstay.store.sqlite.connection import connect, path_of, translated
 from backstay.store.sqlite.liveness import Liveness
-from backstay.store.sqlite.rows import instance_record, to_micros
+from backstay.store.sqlite.rows import SHAPE, micros
 from backstay.store.sqlite.schema import is_store, migrate
-from backstay.store.sqlite.tables import Tables, as_json
+from backstay.store.sqlite.tables import Tables
 from backstay.store.sqlite.writer import Boundary, Writer
 
 READERS: Final = 2
-SIGNALS_MAX: Final = 10_000
 INLINE_BYTES_MAX: Final = 16 * 1024
-
-#: The states that the index task_unusual holds.
-RARE: Final = frozenset(TaskState) - {TaskState.PENDING, TaskState.PROCESSING, TaskState.PROCESSED}
-
-_KEY_MAX: Final = 2**63 - 1
 
 Answer = TypeVar("Answer")
 
@@ -72,6 +68,10 @@ class SqliteStore:
     @property
     def path(self) -> Path:
         return self._path
+
+    @property
+    def ahead(self) -> timedelta:
+        return timedelta(0)  # The file is on this machine.
 
     async def open(self, *, must_exist: bool = False) -> None:
         connection = await asyncio.to_thread(self._prepare, must_exist=must_exist)
@@ -122,7 +122,7 @@ class SqliteStore:
                 host=instance.host,
                 pid=instance.pid,
                 runs=runs,
-                now=to_micros(now),
+                now=micros(now),
             )
             return Owner(instance.id, 1)
 
@@ -130,7 +130,7 @@ class SqliteStore:
 
     async def beat(self, owner: Owner, *, now: datetime) -> None:
         def operation(tables: Tables, _changes: Changes) -> None:
-            if tables.run("beat", id=owner.id, epoch=owner.epoch, now=to_micros(now)).rowcount == 0:
+            if tables.run("beat", id=owner.id, epoch=owner.epoch, now=micros(now)).rowcount == 0:
                 raise LeaseLost("this instance", owner.id)
 
         await self._write(operation)
@@ -145,7 +145,7 @@ class SqliteStore:
 
     async def bury(self, *, lease: timedelta, now: datetime, spare: Owner | None = None) -> int:
         def operation(tables: Tables, changes: Changes) -> int:
-            live = [instance_record(row) for row in tables.run("live_instances").fetchall()]
+            live = [SHAPE.instance_record(row) for row in tables.run("suspects").fetchall()]
             others = [one for one in live if spare is None or one.id != spare.id]
             dead = [one for one in others if self._is_dead(one, lease=lease, now=now)]
             for one in dead:
@@ -158,7 +158,9 @@ class SqliteStore:
         return is_stale(instance.heartbeat_at, lease=lease, now=now) or self._liveness.is_dead(instance.id)
 
     async def instances(self) -> list[InstanceRecord]:
-        return await self._read(lambda tables: [instance_record(row) for row in tables.run("list_instances")])
+        return await self._read(
+            lambda tables: [SHAPE.instance_record(row) for row in tables.run("list_instances")]
+        )
 
     # The way in
 
@@ -199,7 +201,7 @@ class SqliteStore:
 
     async def wake(self, *, now: datetime, limit: int) -> int:
         def operation(tables: Tables, changes: Changes) -> int:
-            woken = tables.run("wake_due", now=to_micros(now), limit=limit).rowcount
+            woken = tables.run("wake_due", now=micros(now), limit=limit).rowcount
             changes.claimable = changes.claimable or woken > 0
             return woken
 
@@ -207,24 +209,21 @@ class SqliteStore:
 
     async def expire_runs(self, *, now: datetime, limit: int) -> int:
         def operation(tables: Tables, changes: Changes) -> int:
-            keys: list[int] = []
-            for query in ("expire_forward", "expire_undoing"):
-                rows = tables.run(query, now=to_micros(now), limit=limit - len(keys)).fetchall()
-                keys += [key for (key,) in rows]
-            _taken_away(keys, changes)
-            return len(keys)
+            rows = tables.run("expire_runs", now=micros(now), limit=limit).fetchall()
+            taken_away([key for (key,) in rows], changes)
+            return len(rows)
 
         return await self._write(operation)
 
-    async def expire_steps(self, *, before: datetime, now: datetime, limit: int) -> int:
+    async def expire_steps(self, *, grace: timedelta, now: datetime, limit: int) -> int:
         def operation(tables: Tables, changes: Changes) -> int:
-            overdue = tables.run("steps_overdue", before=to_micros(before), limit=limit).fetchall()
+            overdue = tables.run("steps_overdue", before=micros(now - grace), limit=limit).fetchall()
             for task_key, key in overdue:
-                tables.run("expire_step", task_key=task_key, key=key, now=to_micros(now))
+                tables.run("expire_step", task_key=task_key, key=key, now=micros(now))
             keys = sorted({task_key for task_key, _ in overdue})
             for task_key in keys:
-                tables.run("take_away", key=task_key, now=to_micros(now))
-            _taken_away(keys, changes)
+                tables.run("take_away", key=task_key, now=micros(now))
+            taken_away(keys, changes)
             return len(overdue)
 
         return await self._write(operation)
@@ -244,7 +243,7 @@ class SqliteStore:
             tables.run("put_request", request=after.request, key=after.key)
             if after.state in SETTLED and after.parent_key is not None:
                 tables.wake([after.parent_key], now)
-            _amended(after, changes)
+            amended(after, changes)
             return after
 
         return await self._write(operation)
@@ -255,16 +254,12 @@ class SqliteStore:
         def operation(tables: Tables, changes: Changes) -> TaskRecord:
             known = tables.task(task_id)
             check_hears(known)
-            key = known.key
-            if tables.run("count_signals", task_key=key).fetchone()[0] >= SIGNALS_MAX:
-                raise InvalidRequest(f"task {task_id} was sent {SIGNALS_MAX:,} signals, which is the limit")
-            stored = tables.check_in(key, payload)
-            tables.run(
-                "insert_signal", task_key=key, name=name, dedup=dedup, payload=stored, now=to_micros(now)
-            )
-            tables.unpark_called([key], now)
+            [count] = tables.run("count_signals", task_key=known.key).fetchone()
+            check_room_for_signal(task_id, count)
+            tables.insert_signal(known.key, name, payload, dedup=dedup, now=now)
+            tables.unpark_called([known.key], now)
             after = tables.task(task_id)
-            _amended(after, changes)
+            amended(after, changes)
             return after
 
         return await self._write(operation)
@@ -278,29 +273,12 @@ class SqliteStore:
         return await self._read(lambda tables: tables.journal(tables.task(task_id).key))
 
     async def tasks(self, wanted: TaskFilter) -> list[TaskRecord]:
-        values = {
-            "before": _KEY_MAX if wanted.before is None else wanted.before,
-            "workflow": wanted.workflow,
-            "created_after": to_micros(wanted.created_after),
-            "created_before": to_micros(wanted.created_before),
-            "attribute": None if wanted.attribute is None else wanted.attribute[0],
-            "value": None if wanted.attribute is None else wanted.attribute[1],
-            "limit": wanted.limit,
-        }
-
-        def look(tables: Tables) -> list[TaskRecord]:
-            match wanted.states:
-                case (TaskState.PENDING,):
-                    rows = tables.run("list_pending_tasks", **values)
-                case (TaskState.PROCESSING,):
-                    rows = tables.run("list_processing_tasks", **values)
-                case (state,) if state in RARE:
-                    rows = tables.run("list_rare_tasks", **values, state=state)
-                case states:
-                    rows = tables.run("list_tasks", **values, states=as_json(states) if states else None)
-            return tables.task_records(rows.fetchall())
-
-        return await self._read(look)
+        query, values = listing(wanted)
+        for name in ("created_after", "created_before"):
+            values[name] = SHAPE.stored(values[name])
+        if values.get("states"):
+            values["states"] = as_json(values["states"])
+        return await self._read(lambda tables: tables.task_records(tables.run(query, **values).fetchall()))
 
     # Underneath
 
@@ -342,8 +320,7 @@ def _end(tables: Tables, changes: Changes, owner: Owner, *, now: datetime, crash
     """End an instance and free its tasks; nothing when its epoch is no longer current."""
     if tables.run("end_instance", id=owner.id, epoch=owner.epoch).rowcount == 0:
         return 0
-    freed = tables.run("free_forward", id=owner.id, crashes=crashes, now=to_micros(now)).rowcount
-    freed += tables.run("free_undoing", id=owner.id, crashes=crashes, now=to_micros(now)).rowcount
+    freed = tables.run("free_tasks", id=owner.id, crashes=crashes, now=micros(now)).rowcount
     changes.claimable = changes.claimable or freed > 0
     return freed
 
@@ -352,11 +329,7 @@ def _submit_one(tables: Tables, new: NewTask, now: datetime) -> Submitted | Back
     key = tables.insert_task(new, now)
     if key is not None:
         return Submitted(first_record(key, new, now), created=True)
-    known = tables.task(new.id)
-    # The version is not the caller's: the same submission may come again after a deploy.
-    if (known.workflow, known.input) != (new.workflow, new.input):
-        return IdConflict(new.id, workflow=known.workflow, state=known.state)
-    return Submitted(known, created=False)
+    return known_task(new, tables.task(new.id))
 
 
 def _claim_of(tables: Tables, owner: Owner, run: Runnable, *, limit: int, now: datetime) -> list[TaskRecord]:
@@ -365,9 +338,9 @@ def _claim_of(tables: Tables, owner: Owner, run: Runnable, *, limit: int, now: d
         owner=owner.id,
         workflow=run.workflow,
         version=run.version,
-        complete_by=to_micros(now + run.complete_by),
+        complete_by=micros(now + run.complete_by),
         limit=limit,
-        now=to_micros(now),
+        now=micros(now),
     ).fetchall()
     # RETURNING promises no order.
     return sorted(tables.task_records(rows), key=lambda task: task.key)
@@ -380,17 +353,3 @@ def _with_history(tables: Tables, tasks: list[TaskRecord]) -> list[Claimed]:
     steps = tables.steps(keys)
     signals = tables.signals(keys)
     return [Claimed(task, steps[task.key], signals[task.key]) for task in tasks]
-
-
-def _taken_away(keys: list[int], changes: Changes) -> None:
-    changes.touched += keys
-    changes.claimable = changes.claimable or bool(keys)
-
-
-def _amended(task: TaskRecord, changes: Changes) -> None:
-    changes.touched.append(task.key)
-    changes.claimable = True
-    if task.state in SETTLED:
-        changes.settled.append(task)
-        if task.parent_key is not None:
-            changes.touched.append(task.parent_key)

@@ -15,15 +15,18 @@ from backstay.domain.lease import Owner
 from backstay.domain.step import StepRecord, in_order_of_beginning
 from backstay.domain.task import NewTask, Signal, TaskRecord
 from backstay.errors import LeaseLost, UnknownTask
-from backstay.store.sqlite.rows import (
+from backstay.store.rows import (
+    SIGNAL_VALUES,
+    STEP_VALUES,
+    TASK_VALUES,
+    Outgoing,
     Payloads,
     Row,
-    step_record,
-    step_row,
-    task_record,
-    task_row,
-    to_micros,
+    as_json,
+    claimed_values,
+    signal_of,
 )
+from backstay.store.sqlite.rows import SHAPE, micros
 
 # Rows per statement. The largest keeps below the 32,766 parameters that SQLite allows.
 CHUNKS: Final = (512, 64, 8, 1)
@@ -41,7 +44,6 @@ class Tables:
         self._queries = queries
         self._inline_bytes_max = inline_bytes_max
         self._chunk_sqls: dict[tuple[str, int], str] = {}
-        self._payloads = Payloads(inline_bytes_max, load=self._load_payload, save=self._save_payload)
 
     def run(self, query: str, **values: Any) -> sqlite3.Cursor:
         return self.connection.execute(self._queries[query], values)
@@ -74,81 +76,83 @@ class Tables:
 
     def insert_task(self, new: NewTask, now: datetime) -> int | None:
         """The key of the new task, or ``None`` when its id is taken."""
-        inline = len(new.input) <= self._inline_bytes_max
-        row = self.run(
-            "insert_task",
-            id=new.id,
-            workflow=new.workflow,
-            version=new.version,
-            input=new.input if inline else b"",
-            hard_end=to_micros(new.hard_end),
-            reply_to=new.reply_to,
-            attributes=as_json(new.attributes),
-            parent_key=new.parent_key,
-            parent_step=new.parent_step,
-            now=to_micros(now),
-        ).fetchone()
+        outgoing = self._outgoing()
+        values = SHAPE.new_task_row(new, now, outgoing)
+        row = self.connection.execute(self._queries["insert_task"], values).fetchone()
         if row is None:
             return None
         key: int = row[0]
-        if not inline:
-            # A claim check is filed under the task's key, which exists only now.
-            self.run("put_input", input=self._payloads.check_in(key, new.input), key=key)
+        outgoing.entered(key, new)
+        self._put_payloads(outgoing)
         if new.plan:
             self.put_steps(msgspec.structs.replace(step, task_key=key) for step in new.plan)
         return key
 
     def task(self, task_id: str) -> TaskRecord:
-        row = self.run("task_by_id", id=task_id).fetchone()
-        if row is None:
+        rows = self.run("task_by_id", id=task_id).fetchall()
+        if not rows:
             raise UnknownTask(task_id)
-        return task_record(row, self._payloads)
+        [task] = self.task_records(rows)
+        return task
 
-    def task_records(self, rows: Iterable[Row]) -> list[TaskRecord]:
-        return [task_record(row, self._payloads) for row in rows]
+    def task_records(self, rows: list[Row]) -> list[TaskRecord]:
+        payloads = self._payloads(rows, TASK_VALUES)
+        return [SHAPE.task_record(row, payloads) for row in rows]
 
     def put_tasks(self, tasks: Iterable[TaskRecord]) -> None:
-        self.run_rows("put_task", [task_row(task, self._payloads) for task in tasks])
+        outgoing = self._outgoing()
+        self.run_rows("put_task", [SHAPE.task_row(task, outgoing) for task in tasks])
+        self._put_payloads(outgoing)
 
     def wake(self, keys: Sequence[int], now: datetime) -> None:
         """Make parked tasks claimable: somebody called them."""
         if keys:
-            self.run("wake_tasks", keys=as_json(keys), now=to_micros(now))
+            self.run("wake_tasks", keys=as_json(keys), now=micros(now))
 
     def unpark_called(self, keys: Sequence[int], now: datetime) -> None:
         """Make parked tasks claimable that were called: by a request, a child, a signal they wait for."""
         if keys:
-            self.run("unpark_called", keys=as_json(keys), now=to_micros(now))
+            self.run("unpark_called", keys=as_json(keys), now=micros(now))
 
     def obey_requests(self, keys: Sequence[int], now: datetime) -> None:
         """Make tasks claimable that stopped in error although somebody had asked for something else."""
         if keys:
-            self.run("obey_requests", keys=as_json(keys), now=to_micros(now))
+            self.run("obey_requests", keys=as_json(keys), now=micros(now))
 
     # Steps and signals
 
     def put_steps(self, steps: Iterable[StepRecord]) -> None:
-        self.run_rows("put_step", [step_row(step, self._payloads) for step in steps])
+        outgoing = self._outgoing()
+        self.run_rows("put_step", [SHAPE.step_row(step, outgoing) for step in steps])
+        self._put_payloads(outgoing)
 
     def steps(self, keys: Sequence[int]) -> dict[int, list[StepRecord]]:
+        rows = self.run("steps_of", keys=as_json(keys)).fetchall()
+        payloads = self._payloads(rows, STEP_VALUES)
         found: dict[int, list[StepRecord]] = defaultdict(list)
-        for row in self.run("steps_of", keys=as_json(keys)):
-            found[row[0]].append(step_record(row, self._payloads))
+        for row in rows:
+            found[row[0]].append(SHAPE.step_record(row, payloads))
         return found
 
     def journal(self, key: int) -> list[StepRecord]:
         return in_order_of_beginning(self.steps([key])[key])
 
+    def insert_signal(
+        self, task_key: int, name: str, payload: bytes, *, dedup: str | None, now: datetime
+    ) -> None:
+        outgoing = self._outgoing()
+        stored = outgoing.value(task_key, payload)
+        self.run("insert_signal", task_key=task_key, name=name, dedup=dedup, payload=stored, now=micros(now))
+        self._put_payloads(outgoing)
+
     def signals(self, keys: Sequence[int]) -> dict[int, list[Signal]]:
         """What was told to tasks and not consumed yet, oldest first."""
+        rows = self.run("fresh_signals", keys=as_json(keys)).fetchall()
+        payloads = self._payloads(rows, SIGNAL_VALUES)
         found: dict[int, list[Signal]] = defaultdict(list)
-        for task_key, number, name, payload in self.run("fresh_signals", keys=as_json(keys)):
-            body = self._payloads.check_out(task_key, payload)
-            found[task_key].append(Signal(number=number, name=name, payload=body or b"null"))
+        for row in rows:
+            found[row[0]].append(signal_of(row, payloads))
         return found
-
-    def check_in(self, task_key: int, value: bytes) -> bytes | None:
-        return self._payloads.check_in(task_key, value)
 
     # Fences
 
@@ -166,14 +170,16 @@ class Tables:
 
     # Underneath
 
-    def _load_payload(self, task_key: int, digest: str) -> bytes:
-        row: Row = self.connection.execute(self._queries["payload_of"], (task_key, digest)).fetchone()
-        body: bytes = row[0]
-        return body
+    def _outgoing(self) -> Outgoing:
+        return Outgoing(self._inline_bytes_max)
 
-    def _save_payload(self, task_key: int, digest: str, body: bytes) -> None:
-        self.connection.execute(self._queries["put_payload"], (task_key, digest, body))
+    def _put_payloads(self, outgoing: Outgoing) -> None:
+        if outgoing.payloads:
+            self.run_many("put_payload", outgoing.payloads)
 
-
-def as_json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    def _payloads(self, rows: Iterable[Row], places: tuple[int, ...]) -> Payloads:
+        wanted = claimed_values(rows, places)
+        if not wanted:
+            return {}
+        found = self.run("payloads_of", wanted=as_json(wanted)).fetchall()
+        return {(task_key, digest): body for task_key, digest, body in found}

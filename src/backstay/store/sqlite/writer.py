@@ -21,7 +21,7 @@ from typing import Any, Final
 from backstay.errors import BackstayError, Closed, StoreUnavailable
 from backstay.observe import log
 from backstay.store.base import Changes, Listener, Settle, Transition
-from backstay.store.commit import Posted
+from backstay.store.commit import Posted, settle_all
 from backstay.store.sqlite.batch import write_transitions
 from backstay.store.sqlite.connection import REFUSALS, translated
 from backstay.store.sqlite.tables import Tables
@@ -207,11 +207,7 @@ class Writer:
         answers: list[Any],
         changes: Changes,
     ) -> None:
-        for (_, settle), refusal in zip(posted, refusals, strict=True):
-            try:
-                settle(refusal)
-            except Exception:  # noqa: BLE001  One writer's trouble must not leave its neighbours waiting.
-                log.exception("what follows a commit failed")
+        settle_all(zip(posted, refusals, strict=True))
         for call, answer in zip(calls, answers, strict=True):
             _answer(call, answer)
         if changes.settled or changes.touched or changes.claimable:

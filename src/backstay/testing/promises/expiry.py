@@ -12,6 +12,8 @@ from backstay.testing.clock import ManualClock
 from backstay.testing.promises.holder import MANY, RUN_TIME, SECOND, Holder, Promises, submitted
 from backstay.testing.records import a_step, a_wait, held, let_go, replace
 
+NO_GRACE = timedelta(0)
+
 
 class ExpiryPromises(Promises):
     # Wake-ups
@@ -124,7 +126,7 @@ class ExpiryPromises(Promises):
         await alice.write(task, steps=[step])
         clock.pass_time(SECOND)
 
-        expired = await store.expire_steps(before=clock.now(), now=clock.now(), limit=MANY)
+        expired = await store.expire_steps(grace=NO_GRACE, now=clock.now(), limit=MANY)
 
         assert expired == 1
         [after] = await store.steps("t")
@@ -140,7 +142,7 @@ class ExpiryPromises(Promises):
         await alice.write(task, steps=[a_step(StepState.RUNNING, complete_by=clock.now())])
         clock.pass_time(SECOND)
 
-        expired = await store.expire_steps(before=clock.now() - 2 * SECOND, now=clock.now(), limit=MANY)
+        expired = await store.expire_steps(grace=2 * SECOND, now=clock.now(), limit=MANY)
 
         assert expired == 0
         assert await store.task("t") == task
@@ -157,7 +159,7 @@ class ExpiryPromises(Promises):
         await alice.write(task, steps=waits)
         clock.pass_time(SECOND)
 
-        assert await store.expire_steps(before=clock.now(), now=clock.now(), limit=MANY) == 0
+        assert await store.expire_steps(grace=NO_GRACE, now=clock.now(), limit=MANY) == 0
 
     async def test_a_step_of_a_task_that_nobody_holds_does_not_expire_twice(
         self, store: Store, clock: ManualClock, alice: Holder
@@ -167,7 +169,7 @@ class ExpiryPromises(Promises):
         await alice.write(task, steps=steps)
         clock.pass_time(SECOND)
 
-        passes = [await store.expire_steps(before=clock.now(), now=clock.now(), limit=MANY) for _ in range(2)]
+        passes = [await store.expire_steps(grace=NO_GRACE, now=clock.now(), limit=MANY) for _ in range(2)]
 
         assert passes == [2, 0]
         after = await store.task("t")
@@ -180,11 +182,11 @@ class ExpiryPromises(Promises):
         task = await alice.hold("t")
         await alice.write(task, steps=[a_step(StepState.RUNNING, complete_by=clock.now())])
         clock.pass_time(SECOND)
-        await store.expire_steps(before=clock.now(), now=clock.now(), limit=MANY)
+        await store.expire_steps(grace=NO_GRACE, now=clock.now(), limit=MANY)
         [claimed] = await bob.claim()
         clock.pass_time(SECOND)
 
-        assert await store.expire_steps(before=clock.now(), now=clock.now(), limit=MANY) == 0
+        assert await store.expire_steps(grace=NO_GRACE, now=clock.now(), limit=MANY) == 0
 
         assert await store.task("t") == claimed.task
 
@@ -196,6 +198,6 @@ class ExpiryPromises(Promises):
             await alice.write(claimed.task, steps=[a_step(StepState.RUNNING, complete_by=clock.now())])
         clock.pass_time(SECOND)
 
-        passes = [await store.expire_steps(before=clock.now(), now=clock.now(), limit=3) for _ in range(3)]
+        passes = [await store.expire_steps(grace=NO_GRACE, now=clock.now(), limit=3) for _ in range(3)]
 
         assert passes == [3, 2, 0]

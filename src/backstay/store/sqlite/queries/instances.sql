@@ -9,7 +9,8 @@ UPDATE instance SET heartbeat_at = :now WHERE id = :id AND epoch = :epoch AND li
 -- The epoch moves on, so that a write that is still under way under the old one is refused.
 UPDATE instance SET live = 0, epoch = epoch + 1 WHERE id = :id AND epoch = :epoch AND live = 1;
 
--- name: live_instances
+-- name: suspects
+-- Whom a burial looks at: here everybody, since a lock file may tell what a heartbeat does not yet.
 SELECT id, epoch, live, host, pid, runs, started_at, heartbeat_at FROM instance
  WHERE live = 1 ORDER BY heartbeat_at;
 
@@ -20,15 +21,10 @@ SELECT id, epoch, live, host, pid, runs, started_at, heartbeat_at FROM instance
 -- name: instance_epochs
 SELECT id, epoch FROM instance WHERE live = 1 AND id IN (SELECT value FROM json_each(:ids));
 
--- name: free_forward
--- What a dead or stopping instance was running goes back into the line.
+-- name: free_tasks
+-- What a dead or stopping instance was running goes back into the line; an undo stays one.
 UPDATE task
-   SET state = 'pending', locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1,
+   SET state = CASE state WHEN 'processing' THEN 'pending' ELSE state END,
+       locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1,
        crash_count = crash_count + :crashes, updated_at = :now
- WHERE locked_by = :id AND state = 'processing';
-
--- name: free_undoing
-UPDATE task
-   SET locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1,
-       crash_count = crash_count + :crashes, updated_at = :now
- WHERE locked_by = :id AND state = 'undoing';
+ WHERE locked_by = :id;

@@ -46,5 +46,6 @@ UPDATE signal SET consumed_by = ? WHERE task_key = ? AND number = ?;
 -- name: put_payload
 INSERT INTO payload (task_key, digest, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
 
--- name: payload_of
-SELECT body FROM payload WHERE task_key = ? AND digest = ?;
+-- name: payloads_of
+SELECT task_key, digest, body FROM payload
+ WHERE (task_key, digest) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:wanted));

@@ -11,8 +11,9 @@ created_at, updated_at
 
 -- name: insert_task
 -- An id that is taken inserts nothing; the caller then looks at what is there.
-INSERT INTO task (id, workflow, version, state, input, hard_end, reply_to, attributes, parent_key, parent_step, created_at, updated_at)
-VALUES (:id, :workflow, :version, 'pending', :input, :hard_end, :reply_to, :attributes, :parent_key, :parent_step, :now, :now)
+INSERT INTO task (id, workflow, version, input, hard_end, reply_to, attributes, parent_key, parent_step,
+                  created_at, state, updated_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'pending', ?10)
 ON CONFLICT (id) DO NOTHING
 RETURNING key;
 
@@ -62,9 +63,6 @@ UPDATE task
 -- name: put_request
 UPDATE task SET request = :request WHERE key = :key;
 
--- name: put_input
-UPDATE task SET input = :input WHERE key = :key;
-
 -- name: unpark_called
 -- What calls a parked task: a request, a signal it waits for, a child that settled. Asked when a
 -- signal arrives, and when a run parks: what called between its last look and its parking found it
@@ -106,24 +104,15 @@ UPDATE task
        parked = 0, wake_at = NULL, updated_at = :now
  WHERE key IN (SELECT value FROM json_each(:keys)) AND parked = 1;
 
--- name: expire_forward
-UPDATE task
-   SET state = 'pending', locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1,
-       failure_count = failure_count + 1, updated_at = :now
- WHERE key IN (
-       SELECT key FROM task INDEXED BY task_locked
-        WHERE locked_by IS NOT NULL AND complete_by < :now AND state = 'processing'
-        ORDER BY complete_by
-        LIMIT :limit)
-RETURNING key;
-
--- name: expire_undoing
+-- name: expire_runs
 -- An overrun undo is simply taken up again; its steps count their own failures.
 UPDATE task
-   SET locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1, updated_at = :now
+   SET state = CASE state WHEN 'processing' THEN 'pending' ELSE state END,
+       failure_count = failure_count + (state = 'processing'),
+       locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1, updated_at = :now
  WHERE key IN (
        SELECT key FROM task INDEXED BY task_locked
-        WHERE locked_by IS NOT NULL AND complete_by < :now AND state = 'undoing'
+        WHERE locked_by IS NOT NULL AND complete_by < :now
         ORDER BY complete_by
         LIMIT :limit)
 RETURNING key;

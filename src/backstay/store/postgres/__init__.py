@@ -1,0 +1,16 @@
+"""The state store in a PostgreSQL database, shared by any number of processes.
+
+url          which database, which schema
+connection   how a connection is opened and checked, and what its errors mean
+schema       brings the tables up to date
+tables       what is done to the tables through one connection
+lane         a connection that writes, and knows of each transaction whether it happened
+batch        a batch of transitions in one transaction
+committer    group commit on one lane
+news         what changed, told to the other processes
+store        the verbs
+"""
+
+from backstay.store.postgres.store import PostgresStore
+
+__all__ = ["PostgresStore"]

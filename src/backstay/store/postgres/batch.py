@@ -1,0 +1,112 @@
+"""A batch of transitions in one transaction: lock the fences, refuse what lost its lock, write the rest.
+
+It begins hopeful: all rows at once, waiting a moment for locks. A task that another transaction holds
+on to, or a row that breaks a rule of the schema, must not cost the others anything: then the batch is
+written again in the careful way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import asyncpg
+
+from backstay.domain.states import SETTLED, TaskState
+from backstay.errors import BackstayError, Conflict
+from backstay.store.base import Changes, Transition
+from backstay.store.commit import Fences, Posted, Rows, owners
+from backstay.store.postgres.connection import REFUSALS
+from backstay.store.postgres.tables import Locks, Tables
+
+
+class Batch:
+    """What became of each transition, once ``write`` has been committed."""
+
+    def __init__(self, posted: list[Posted]) -> None:
+        self._all = posted
+        self.one_by_one = False
+        self._wait_for_locks = True
+        # Those that were judged, with why they were refused; and those that must be tried again.
+        self.judged: list[tuple[Posted, BackstayError | None]] = []
+        self.left: list[Posted] = []
+
+    async def write(self, tables: Tables, changes: Changes) -> None:
+        """Runs inside the batch's transaction, once per attempt at it."""
+        epochs = await tables.epochs(sorted(owner.id for owner in owners(self._all)))
+        locks, held = await self._locks(tables)
+        self._set_aside(held)
+        fences = Fences(epochs, locks)
+        self.judged = [(one, fences.refusal(one[0])) for one, _ in self.judged]
+        if not self.one_by_one:
+            accepted = [transition for (transition, _), refusal in self.judged if refusal is None]
+            await _write(tables, accepted, changes)
+            return
+        self.judged = [
+            (one, refusal or await _write_alone(tables, one[0], changes)) for one, refusal in self.judged
+        ]
+
+    async def _locks(self, tables: Tables) -> tuple[Locks, set[int]]:
+        keys = sorted(_keys(transition for transition, _ in self._all))
+        if not self._wait_for_locks:
+            return await tables.locks_at_hand(keys)
+        try:
+            return await tables.locks(keys), set()
+        except asyncpg.LockNotAvailableError:
+            self._wait_for_locks = False
+            raise
+
+    def _set_aside(self, held: set[int]) -> None:
+        """Leave what touches a held task for later, and with it whatever follows on the same task."""
+        self.judged, self.left = [], []
+        waiting: set[int] = set()
+        for one in self._all:
+            if one[0].task_key in waiting or held.intersection(_keys([one[0]])):
+                waiting.add(one[0].task_key)
+                self.left.append(one)
+            else:
+                self.judged.append((one, None))
+
+
+def _keys(transitions: Iterable[Transition]) -> set[int]:
+    """The tasks that must be locked: those that are written, and parents that may have to be woken."""
+    keys: set[int] = set()
+    for transition in transitions:
+        keys.add(transition.task_key)
+        task = transition.task
+        if task is not None and task.parent_key is not None and task.state in SETTLED:
+            keys.add(task.parent_key)
+    return keys
+
+
+async def _write(tables: Tables, transitions: list[Transition], changes: Changes) -> None:
+    rows = Rows(transitions)
+    await tables.put_steps(rows.steps.values())
+    await tables.run_rows(
+        "consume_signal", [(key, task_key, number) for task_key, number, key in rows.consumed]
+    )
+    await tables.insert_tasks(rows.children)
+    if rows.tasks:
+        await _put_tasks(tables, rows)
+    rows.report(changes)
+
+
+async def _put_tasks(tables: Tables, rows: Rows) -> None:
+    await tables.put_tasks(rows.tasks.values())
+    now = max(task.updated_at for task in rows.tasks.values())
+    parents = [task.parent_key for task in rows.settled if task.parent_key is not None]
+    await tables.run_on("wake_tasks", parents, now)
+    # Somebody may have called between a run's last look at its task and the row that it leaves.
+    await tables.run_on("unpark_called", [key for key, task in rows.tasks.items() if task.parked], now)
+    stopped = [key for key, task in rows.tasks.items() if task.state is TaskState.ERROR]
+    await tables.run_on("obey_requests", stopped, now)
+
+
+async def _write_alone(tables: Tables, transition: Transition, changes: Changes) -> BackstayError | None:
+    await tables.connection.execute("SAVEPOINT transition")
+    try:
+        await _write(tables, [transition], changes)
+    except REFUSALS as error:
+        await tables.connection.execute("ROLLBACK TO transition")
+        return Conflict(f"the store refused a transition: {error}")
+    await tables.connection.execute("RELEASE transition")
+    return None

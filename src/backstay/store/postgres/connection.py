@@ -1,0 +1,129 @@
+"""How a connection is opened and checked, and what PostgreSQL's errors mean to us."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from typing import Final
+
+import asyncpg
+
+from backstay.clock import SystemClock
+from backstay.errors import BackstayError, Conflict, StoreFull, StoreUnavailable
+from backstay.store.postgres.tables import Queries
+from backstay.store.postgres.url import Address
+
+OLDEST_SERVER: Final = 14
+CONNECT_SECONDS: Final = 5.0
+
+# A statement without an answer for so long has no connection any more.
+ANSWER_SECONDS: Final = 10.0
+
+# Two readings of the same clock over a network differ by as much as an answer may take.
+CLOCK_STEP: Final = timedelta(milliseconds=50)
+
+#: The connection is gone, or was refused, or leads to a server that cannot write. Another one may work.
+LOST: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+
+#: Another transaction was in the way. The same one, tried again, may succeed.
+IN_THE_WAY: Final = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.LockNotAvailableError,
+)
+
+#: Something is wrong with what is to be written, not with the database: a rule of the schema is broken,
+#: or a value has no form in PostgreSQL. Trying again would fail again.
+REFUSALS: Final = (
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.DataError,
+    TypeError,
+    ValueError,
+    OverflowError,
+)
+
+
+class Server:
+    """One PostgreSQL server as it was last seen."""
+
+    def __init__(self, address: Address, queries: Queries, *, accept_data_loss: bool) -> None:
+        self.address = address
+        self._queries = queries
+        self._accept_data_loss = accept_data_loss
+        self._clock = SystemClock()
+        self._ahead = timedelta(0)
+
+    @property
+    def ahead(self) -> timedelta:
+        """How far its clock is ahead of this machine's."""
+        return self._ahead
+
+    async def connect(self) -> asyncpg.Connection:
+        """A connection to a server that keeps what it acknowledges.
+
+        Raises as asyncpg does, and StoreUnavailable for a server that we refuse.
+        """
+        connection = await asyncpg.connect(
+            self.address.dsn, timeout=CONNECT_SECONDS, command_timeout=ANSWER_SECONDS
+        )
+        try:
+            await self._check(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
+
+    async def _check(self, connection: asyncpg.Connection) -> None:
+        asked_at = time.monotonic()
+        version, fsync, synchronous, now = await connection.fetchrow(self._queries["server_facts"].sql)
+        self.heard(now, took=time.monotonic() - asked_at)
+        if version // 10_000 < OLDEST_SERVER:
+            raise StoreUnavailable(
+                f"{self.address.label} runs PostgreSQL {version // 10_000};"
+                f" {OLDEST_SERVER} or newer is needed"
+            )
+        for name, value in (("fsync", fsync), ("synchronous_commit", synchronous)):
+            if value == "off" and not self._accept_data_loss:
+                raise StoreUnavailable(
+                    f"{self.address.label} runs with {name} = off: a task that was acknowledged may be lost"
+                    f" in a crash. Turn {name} on, or accept that with the setting accept_data_loss = true"
+                )
+
+    def heard(self, now: datetime, *, took: float) -> None:
+        """The server's clock said ``now`` in an answer that took ``took`` seconds."""
+        ahead = now - (self._clock.now() - timedelta(seconds=took / 2))
+        if abs(ahead - self._ahead) > CLOCK_STEP + timedelta(seconds=took):
+            self._ahead = ahead if abs(ahead) > CLOCK_STEP else timedelta(0)
+
+    def translated(self, error: Exception) -> BackstayError:
+        """The error that our callers understand; the database's own words stay in the message."""
+        label = self.address.label
+        match error:
+            case BackstayError():
+                return error
+            case asyncpg.DiskFullError():
+                return StoreFull(
+                    f"{label}: no room left ({error}); nothing was written: make room, then try again"
+                )
+            case asyncpg.LockNotAvailableError():
+                return StoreUnavailable(
+                    f"{label}: another transaction holds what is to be written; try again once it has ended"
+                )
+            case asyncpg.TooManyConnectionsError():
+                return StoreUnavailable(
+                    f"{label}: {error}; raise max_connections there, or lower store_connections here"
+                )
+            case _ if isinstance(error, REFUSALS):
+                return Conflict(f"{label}: {error}")
+            case _:
+                return StoreUnavailable(f"{label}: {str(error) or type(error).__name__}")

@@ -1,0 +1,244 @@
+"""A connection that writes, one transaction after the other, and knows of each whether it happened.
+
+An answer to COMMIT may be lost with the connection. Each transaction therefore carries a number
+into the row of its lane: on a new connection that row tells whether the number arrived. It is asked
+for by an insert, which waits until the lost transaction has ended, one way or the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+import asyncpg
+
+from backstay.errors import Closed, StoreUnavailable
+from backstay.observe import STORE_UNAVAILABLE, emit
+from backstay.store.base import Changes
+from backstay.store.postgres.connection import IN_THE_WAY, LOST, REFUSALS, Server
+from backstay.store.postgres.news import notices
+from backstay.store.postgres.tables import Queries, Tables
+
+# So long a caller waits for a server that is away, or for a row that another transaction holds.
+PATIENCE_SECONDS: Final = 5.0
+FOREVER: Final = float("inf")
+
+_FIRST_PAUSE_SECONDS: Final = 0.02
+_LONGEST_PAUSE_SECONDS: Final = 1.0
+_GOODBYE_SECONDS: Final = 2.0
+
+# Set per transaction, since a pooler may hand out another session each time. A transaction that
+# its process left standing, stopped or cut off, must not hold what it locked for long.
+BEGIN: Final = "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = '10s'"
+
+Answer = TypeVar("Answer")
+Operation = Callable[[Tables, Changes], Awaitable[Answer]]
+
+#: Called around each commit with "before" or "after"; tests end the process there.
+Boundary = Callable[[str], Awaitable[None]]
+
+
+class InDoubt(StoreUnavailable):
+    """The answer to COMMIT was lost, and nobody could be asked whether it happened."""
+
+
+class _NotCommitted(Exception):
+    """The answer to COMMIT was lost, and nothing had happened."""
+
+
+_AGAIN: Final = (*LOST, *IN_THE_WAY, _NotCommitted)
+
+
+class Lane:
+    """Owns one connection, which it opens when it is needed and again when it was lost."""
+
+    def __init__(
+        self,
+        id: str,
+        server: Server,
+        queries: Queries,
+        *,
+        channel: str,
+        inline_bytes_max: int,
+        boundary: Boundary | None = None,
+    ) -> None:
+        self.id = id
+        self._server = server
+        self._queries = queries
+        self._channel = channel
+        self._inline_bytes_max = inline_bytes_max
+        self._boundary = boundary
+        self._tables: Tables | None = None
+        self._number = 0
+        self._turn = asyncio.Lock()
+        self._closed = False
+
+    async def transact(
+        self, operation: Operation[Answer], *, patience: float = PATIENCE_SECONDS
+    ) -> tuple[Answer, Changes]:
+        """Run ``operation`` in a transaction; what it gave, once that is durable.
+
+        Tried again after a lost connection or a conflict with another transaction, for ``patience``
+        seconds; then raises StoreUnavailable. Nothing is done twice.
+        """
+        give_up_at = time.monotonic() + patience
+        return await self._try(lambda: self._transaction(operation, give_up_at), give_up_at)
+
+    async def look(self, read: Callable[[Tables], Awaitable[Answer]]) -> Answer:
+        """Read without a transaction."""
+
+        async def attempt() -> Answer:
+            async with self._connected() as tables:
+                return await read(tables)
+
+        return await self._try(attempt, time.monotonic() + PATIENCE_SECONDS)
+
+    async def close(self) -> None:
+        """Let go of the connection; whoever still tries gives up."""
+        self._closed = True
+        tables, self._tables = self._tables, None
+        if tables is not None:
+            with contextlib.suppress(*LOST):
+                await tables.connection.close(timeout=_GOODBYE_SECONDS)
+
+    async def _try(self, attempt: Callable[[], Awaitable[Answer]], give_up_at: float) -> Answer:
+        async with self._turn:
+            for pause in _pauses():
+                try:
+                    return await attempt()
+                except _AGAIN as error:
+                    failure = self._server.translated(error)
+                    if time.monotonic() + pause >= give_up_at:
+                        raise failure from error
+                    self._check_open()
+                    emit(STORE_UNAVAILABLE, error=failure)
+                except (asyncpg.PostgresError, *REFUSALS) as error:
+                    raise self._server.translated(error) from error
+                await asyncio.sleep(pause)
+        raise AssertionError("the pauses never end")
+
+    async def _transaction(self, operation: Operation[Answer], give_up_at: float) -> tuple[Answer, Changes]:
+        changes = Changes(settled=[], touched=[])
+        number = self._number + 1
+        async with self._connected() as tables:
+            await tables.connection.execute(BEGIN)
+            await tables.run("mark", id=self.id, number=number)
+            answer = await operation(tables, changes)
+            if told := notices(changes, self.id):
+                await tables.run("notify", channel=self._channel, notices=told)
+            await self._reach("before")
+            # From here on, the number is used up whatever happens.
+            self._number = number
+            committing = tables.connection
+        await self._commit(committing, number, give_up_at)
+        await self._reach("after")
+        return answer, changes
+
+    async def _commit(self, connection: asyncpg.Connection, number: int, give_up_at: float) -> None:
+        try:
+            await connection.execute("COMMIT")
+        except Exception as error:
+            self._discard()
+            if not await self._happened(number, give_up_at):
+                raise _NotCommitted(str(error)) from error
+        except BaseException:
+            self._discard()
+            raise
+
+    async def _happened(self, number: int, give_up_at: float) -> bool:
+        """Whether the transaction of this number was committed. Asks until it knows, or must give up."""
+        for pause in _pauses():
+            try:
+                async with self._connected() as tables:
+                    [[last]] = await tables.run("settle_mark", id=self.id)
+                    return bool(last == number)
+            except (*_AGAIN, StoreUnavailable) as error:
+                failure = self._server.translated(error)
+                if time.monotonic() + pause >= give_up_at:
+                    raise InDoubt(
+                        f"{failure}; whether the last write happened is not known: look, or do it again"
+                    ) from error
+                self._check_open()
+                emit(STORE_UNAVAILABLE, error=failure)
+            await asyncio.sleep(pause)
+        raise AssertionError("the pauses never end")
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Tables]:
+        """The connection; whatever goes wrong on it, nothing of it is left behind."""
+        if self._tables is None:
+            self._check_open()
+            connection = await self._server.connect()
+            self._tables = Tables(connection, self._queries, inline_bytes_max=self._inline_bytes_max)
+        tables = self._tables
+        try:
+            yield tables
+        except (*LOST, asyncio.CancelledError):
+            self._discard()
+            raise
+        except asyncpg.InterfaceError as error:
+            lost = tables.connection.is_closed()
+            self._discard()
+            if lost:
+                raise ConnectionError(str(error)) from error
+            raise
+        except BaseException:
+            await self._roll_back()
+            raise
+
+    async def _roll_back(self) -> None:
+        if self._tables is None or not self._tables.connection.is_in_transaction():
+            return
+        try:
+            await self._tables.connection.execute("ROLLBACK")
+        except Exception:  # noqa: BLE001  What cannot be rolled back is rolled back by the server.
+            self._discard()
+
+    def _discard(self) -> None:
+        if self._tables is not None:
+            self._tables.connection.terminate()
+        self._tables = None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed(f"{self._server.address.label} is closed")
+
+    async def _reach(self, moment: str) -> None:
+        if self._boundary is not None:
+            await self._boundary(moment)
+
+
+class Lanes:
+    """A few lanes that anybody may use; who comes when all are taken waits for a while."""
+
+    def __init__(self, lanes: list[Lane]) -> None:
+        self.all = lanes
+        # Last in, first out: a quiet store keeps one connection busy instead of opening them all.
+        self._free: asyncio.LifoQueue[Lane] = asyncio.LifoQueue()
+        for lane in reversed(lanes):
+            self._free.put_nowait(lane)
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[Lane]:
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                lane = await self._free.get()
+        except TimeoutError:
+            raise StoreUnavailable(
+                f"all {len(self.all)} connections to the store are busy; try again,"
+                " or allow more of them (setting store_connections)"
+            ) from None
+        try:
+            yield lane
+        finally:
+            self._free.put_nowait(lane)
+
+
+def _pauses() -> Iterator[float]:
+    for count in itertools.count():
+        yield min(_FIRST_PAUSE_SECONDS * 2 ** min(count, 10), _LONGEST_PAUSE_SECONDS)

@@ -1,0 +1,44 @@
+-- name: insert_instance
+INSERT INTO {schema}.instance (id, epoch, live, host, pid, runs, started_at, heartbeat_at)
+VALUES (:id, 1, true, :host, :pid, :runs::text::jsonb, {now}, {now});
+
+-- name: beat
+UPDATE {schema}.instance SET heartbeat_at = {now} WHERE id = :id AND epoch = :epoch AND live
+RETURNING clock_timestamp();
+
+-- name: end_instance
+-- The epoch moves on, so that a write that is still under way under the old one is refused.
+UPDATE {schema}.instance SET live = false, epoch = epoch + 1 WHERE id = :id AND epoch = :epoch AND live
+RETURNING id;
+
+-- name: suspects
+-- Whom a burial looks at: those whose lease ran out. Nobody could give a sign of life while the server
+-- was down, so a lease counts from its start at the earliest. One that is writing right now is left
+-- for the next round: its batch holds this row.
+SELECT id, epoch, live, host, pid, runs::text, started_at, heartbeat_at FROM {schema}.instance
+ WHERE live AND id IS DISTINCT FROM :spare::text
+   AND greatest(heartbeat_at, CASE WHEN :now::timestamptz IS NULL THEN pg_postmaster_start_time() END)
+       < {now} - :lease::interval
+ ORDER BY id
+   FOR UPDATE SKIP LOCKED;
+
+-- name: list_instances
+SELECT id, epoch, live, host, pid, runs::text, started_at, heartbeat_at FROM {schema}.instance
+ ORDER BY started_at DESC LIMIT 1000;
+
+-- name: instance_epochs
+-- Locked until the commit: declaring one of them dead has to wait for what is written here, and what
+-- is written after that finds another epoch.
+SELECT id, epoch FROM {schema}.instance WHERE live AND id = ANY (:ids::text[]) ORDER BY id FOR SHARE;
+
+-- name: free_tasks
+-- What a dead or stopping instance was running goes back into the line; an undo stays one.
+-- Locked in the order of the keys, as everywhere, so that no two transactions wait for each other.
+WITH held AS (SELECT key FROM {schema}.task WHERE locked_by = :id ORDER BY key FOR UPDATE)
+UPDATE {schema}.task
+   SET state = CASE state WHEN 'processing' THEN 'pending' ELSE state END,
+       locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1,
+       crash_count = crash_count + :crashes, updated_at = {now}
+  FROM held
+ WHERE task.key = held.key
+RETURNING task.key;

@@ -1,0 +1,48 @@
+-- What PostgreSQL alone needs; the other files hold the same names as those of SQLite.
+
+-- name: now
+-- The instant of the caller, which only tests give; otherwise the server's own clock decides, so that
+-- hosts whose clocks disagree do not. In a subselect, so that an index can be searched for it.
+(SELECT coalesce(:now::timestamptz, clock_timestamp()))
+
+-- name: server_facts
+SELECT current_setting('server_version_num')::int, current_setting('fsync'),
+       current_setting('synchronous_commit'), clock_timestamp();
+
+-- name: has_store
+SELECT to_regclass(:name) IS NOT NULL;
+
+-- name: one_at_a_time
+-- Two processes that find an empty database must not both fill it.
+SELECT pg_advisory_xact_lock(hashtext(:name));
+
+-- name: applied_migrations
+SELECT number, checksum FROM {schema}.migration;
+
+-- name: insert_migration
+INSERT INTO {schema}.migration (number, name, checksum) VALUES (:number, :name, :checksum);
+
+-- name: mark
+INSERT INTO {schema}.writer (id, number, used_at) VALUES (:id, :number, clock_timestamp())
+ON CONFLICT (id) DO UPDATE SET number = excluded.number, used_at = excluded.used_at;
+
+-- name: settle_mark
+-- Waits for the transaction that may still be under way under this id, then tells the last that happened.
+INSERT INTO {schema}.writer (id, number, used_at) VALUES (:id, 0, clock_timestamp())
+ON CONFLICT (id) DO UPDATE SET used_at = excluded.used_at
+RETURNING number;
+
+-- name: forget_writers
+-- Our own when we leave, and those that nobody used for a week: their processes died.
+DELETE FROM {schema}.writer WHERE id = ANY (:ids::text[]) OR used_at < clock_timestamp() - interval '7 days';
+
+-- name: notify
+SELECT pg_notify(:channel, notice) FROM unnest(:notices::text[]) AS notice;
+
+-- name: locks_at_hand
+-- As lock_numbers, without those that another transaction holds on to.
+SELECT key, locked_by, lock_number FROM {schema}.task WHERE key = ANY (:keys::bigint[])
+ ORDER BY key FOR UPDATE SKIP LOCKED;
+
+-- name: known_keys
+SELECT key FROM {schema}.task WHERE key = ANY (:keys::bigint[]);

@@ -1,0 +1,57 @@
+"""Brings the schema up to date."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import asyncpg
+
+from backstay.errors import StoreUnavailable
+from backstay.store.migrate import Migration, load_migrations, outstanding
+from backstay.store.postgres.tables import Tables
+from backstay.store.postgres.url import Address
+
+_PACKAGE: Final = "backstay.store.postgres"
+_MIGRATION_TABLE: Final = """
+CREATE SCHEMA IF NOT EXISTS {schema};
+CREATE TABLE IF NOT EXISTS {schema}.migration
+    (number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL);
+"""
+
+
+async def is_store(tables: Tables, address: Address) -> bool:
+    """Whether there is a store of ours. Looks without touching anything."""
+    [[found]] = await tables.run("has_store", name=f"{address.schema}.migration")
+    return bool(found)
+
+
+async def migrate(tables: Tables, address: Address) -> int:
+    """Apply what is missing, all of it or nothing; the number of migrations applied."""
+    connection = tables.connection
+    async with connection.transaction():
+        # Two processes that find an empty database must not both fill it.
+        await tables.run("one_at_a_time", name=f"backstay {address.schema}")
+        if not await is_store(tables, address):
+            await _create(connection, address)
+        applied = {row[0]: row[1] for row in await tables.run("applied_migrations")}
+        missing = outstanding(load_migrations(_PACKAGE), applied)
+        for migration in missing:
+            await _apply(tables, migration, address)
+    return len(missing)
+
+
+async def _create(connection: asyncpg.Connection, address: Address) -> None:
+    try:
+        await connection.execute(_MIGRATION_TABLE.replace("{schema}", address.schema))
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise StoreUnavailable(
+            f"{address.label}: the schema {address.schema} is not there, and this user may not make it"
+            f" ({error}); have it made, or grant CREATE on the database"
+        ) from error
+
+
+async def _apply(tables: Tables, migration: Migration, address: Address) -> None:
+    await tables.connection.execute(migration.sql.replace("{schema}", address.schema))
+    await tables.run(
+        "insert_migration", number=migration.number, name=migration.name, checksum=migration.checksum
+    )

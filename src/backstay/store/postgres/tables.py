@@ -1,0 +1,167 @@
+"""What is done to the tables through one connection, by the verbs and by the group commit alike."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import asyncpg
+import msgspec
+
+from backstay.domain.lease import Owner
+from backstay.domain.step import StepRecord, in_order_of_beginning
+from backstay.domain.task import NewTask, Signal, TaskRecord
+from backstay.errors import LeaseLost, UnknownTask
+from backstay.store.rows import (
+    SIGNAL_VALUES,
+    STEP_VALUES,
+    TASK_VALUES,
+    Outgoing,
+    Payloads,
+    Row,
+    Shape,
+    claimed_values,
+    signal_of,
+)
+from backstay.store.sqlfile import Numbered
+
+Queries = Mapping[str, Numbered]
+Locks = dict[int, tuple[str | None, int]]
+
+SHAPE: Final = Shape(stored=lambda instant: instant, instant=lambda stored: stored)
+
+
+class Tables:
+    """One connection with its named queries and its claim checks."""
+
+    def __init__(self, connection: asyncpg.Connection, queries: Queries, *, inline_bytes_max: int) -> None:
+        self.connection = connection
+        self._queries = queries
+        self._inline_bytes_max = inline_bytes_max
+
+    async def run(self, query: str, **values: Any) -> list[Row]:
+        sql, parameters = self._queries[query]
+        rows: list[Row] = await self.connection.fetch(sql, *[values[name] for name in parameters])
+        return rows
+
+    async def run_rows(self, query: str, rows: Iterable[Row]) -> list[Row]:
+        """Run a query that takes whole columns: one round trip, however many rows."""
+        columns = list(zip(*rows, strict=True))
+        if not columns:
+            return []
+        answer: list[Row] = await self.connection.fetch(self._queries[query].sql, *columns)
+        return answer
+
+    # Tasks
+
+    async def insert_tasks(self, tasks: Iterable[tuple[NewTask, datetime]]) -> dict[str, int]:
+        """The keys of the new tasks by their ids; an id that was taken is missing."""
+        first: dict[str, tuple[NewTask, datetime]] = {}
+        for new, now in tasks:
+            first.setdefault(new.id, (new, now))
+        outgoing = self._outgoing()
+        # In the order of their ids, so that no two transactions wait for each other.
+        rows = [SHAPE.new_task_row(*first[task_id], outgoing) for task_id in sorted(first)]
+        keys: dict[str, int] = {row[0]: row[1] for row in await self.run_rows("insert_task", rows)}
+        planned: list[StepRecord] = []
+        for task_id, key in keys.items():
+            new = first[task_id][0]
+            outgoing.entered(key, new)
+            planned += [msgspec.structs.replace(step, task_key=key) for step in new.plan]
+        await self._put_payloads(outgoing)
+        await self.put_steps(planned)
+        return keys
+
+    async def task(self, task_id: str) -> TaskRecord:
+        found = await self.tasks_by_id([task_id])
+        if not found:
+            raise UnknownTask(task_id)
+        return found[0]
+
+    async def tasks_by_id(self, ids: Sequence[str]) -> list[TaskRecord]:
+        return await self.task_records(await self.run("task_by_id", ids=ids))
+
+    async def task_records(self, rows: list[Row]) -> list[TaskRecord]:
+        payloads = await self._payloads(rows, TASK_VALUES)
+        return [SHAPE.task_record(row, payloads) for row in rows]
+
+    async def put_tasks(self, tasks: Iterable[TaskRecord]) -> None:
+        outgoing = self._outgoing()
+        await self.run_rows("put_task", [SHAPE.task_row(task, outgoing) for task in tasks])
+        await self._put_payloads(outgoing)
+
+    async def run_on(self, query: str, keys: Sequence[int], now: datetime) -> None:
+        """Run a query that changes the tasks ``keys``, if there are any."""
+        if keys:
+            await self.run(query, keys=keys, now=now)
+
+    # Steps and signals
+
+    async def put_steps(self, steps: Iterable[StepRecord]) -> None:
+        outgoing = self._outgoing()
+        await self.run_rows("put_step", [SHAPE.step_row(step, outgoing) for step in steps])
+        await self._put_payloads(outgoing)
+
+    async def steps(self, keys: Sequence[int]) -> dict[int, list[StepRecord]]:
+        rows = await self.run("steps_of", keys=keys)
+        payloads = await self._payloads(rows, STEP_VALUES)
+        found: dict[int, list[StepRecord]] = defaultdict(list)
+        for row in rows:
+            found[row[0]].append(SHAPE.step_record(row, payloads))
+        return found
+
+    async def journal(self, key: int) -> list[StepRecord]:
+        return in_order_of_beginning((await self.steps([key]))[key])
+
+    async def insert_signal(
+        self, task_key: int, name: str, payload: bytes, *, dedup: str | None, now: datetime
+    ) -> None:
+        outgoing = self._outgoing()
+        stored = outgoing.value(task_key, payload)
+        await self.run("insert_signal", task_key=task_key, name=name, dedup=dedup, payload=stored, now=now)
+        await self._put_payloads(outgoing)
+
+    async def signals(self, keys: Sequence[int]) -> dict[int, list[Signal]]:
+        """What was told to tasks and not consumed yet, oldest first."""
+        rows = await self.run("fresh_signals", keys=keys)
+        payloads = await self._payloads(rows, SIGNAL_VALUES)
+        found: dict[int, list[Signal]] = defaultdict(list)
+        for row in rows:
+            found[row[0]].append(signal_of(row, payloads))
+        return found
+
+    # Fences
+
+    async def epochs(self, ids: Sequence[str]) -> dict[str, int]:
+        """The current epochs of the instances that live; they stay what they are until the commit."""
+        return {row[0]: row[1] for row in await self.run("instance_epochs", ids=ids)}
+
+    async def locks(self, keys: Sequence[int]) -> Locks:
+        """Whose the tasks are; they stay what they are until the commit."""
+        return {row[0]: (row[1], row[2]) for row in await self.run("lock_numbers", keys=keys)}
+
+    async def locks_at_hand(self, keys: Sequence[int]) -> tuple[Locks, set[int]]:
+        """The same without waiting; and those tasks that another transaction holds on to."""
+        locks = {row[0]: (row[1], row[2]) for row in await self.run("locks_at_hand", keys=keys)}
+        missing = [key for key in keys if key not in locks]
+        return locks, {row[0] for row in await self.run("known_keys", keys=missing)}
+
+    async def check_epoch(self, owner: Owner) -> None:
+        if (await self.epochs([owner.id])).get(owner.id) != owner.epoch:
+            raise LeaseLost("this instance", owner.id)
+
+    # Underneath
+
+    def _outgoing(self) -> Outgoing:
+        return Outgoing(self._inline_bytes_max)
+
+    async def _put_payloads(self, outgoing: Outgoing) -> None:
+        if outgoing.payloads:
+            await self.run_rows("put_payload", outgoing.payloads)
+
+    async def _payloads(self, rows: Iterable[Row], places: tuple[int, ...]) -> Payloads:
+        wanted = claimed_values(rows, places)
+        found = await self.run_rows("payloads_of", wanted)
+        return {(task_key, digest): body for task_key, digest, body in found}
