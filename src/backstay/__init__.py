@@ -10,6 +10,8 @@ store        the durable record: every step, before and after it happens
 domain       the rules, without I/O: states, retries, recovery, undo
 """
 
+from backstay.agents.http import HttpAgent
+from backstay.agents.http_answers import HttpAnswer
 from backstay.app import App
 from backstay.client import Client, Handle
 from backstay.definitions.calls import current_step, now, race, random, sleep, start, uuid4, wait_for
@@ -19,11 +21,14 @@ from backstay.domain.retry import Retry
 from backstay.errors import (
     BackstayError,
     Conflict,
+    HttpFailed,
+    HttpUnavailable,
     IdConflict,
     InvalidRequest,
     Permanent,
     StepFailed,
     TaskFailed,
+    Transient,
     Unavailable,
 )
 
@@ -34,6 +39,10 @@ __all__ = [
     "Client",
     "Conflict",
     "Handle",
+    "HttpAgent",
+    "HttpAnswer",
+    "HttpFailed",
+    "HttpUnavailable",
     "IdConflict",
     "InvalidRequest",
     "Permanent",
@@ -41,6 +50,7 @@ __all__ = [
     "Retry",
     "StepFailed",
     "TaskFailed",
+    "Transient",
     "Unavailable",
     "current_step",
     "now",

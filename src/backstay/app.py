@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
+from backstay.agents.http import CONNECTIONS, RESPONSE_BYTES_MAX, HttpAgent
 from backstay.client import Client, Handle
 from backstay.definitions.agents import Agent, Step
 from backstay.definitions.registry import Registry
@@ -54,6 +55,39 @@ class App:
             retry=retry,
             breaker=breaker,
             concurrency=concurrency,
+            register=self.registry.add_step,
+        )
+        self.registry.add_agent(agent)
+        return agent
+
+    def http_agent(
+        self,
+        name: str,
+        url: str,
+        *,
+        complete_by: Duration | None = None,
+        retry: Retry | None = None,
+        breaker: Breaker | None = None,
+        concurrency: int | None = None,
+        connections: int = CONNECTIONS,
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpAgent:
+        """Declare an agent that wraps the HTTP service at ``url``.
+
+        ``headers`` go with every request. Unless ``concurrency`` says otherwise, as many steps run at
+        once as there are ``connections``.
+        """
+        agent = HttpAgent(
+            check_id(name, name="name of the agent"),
+            url,
+            complete_by=complete_by,
+            retry=retry,
+            breaker=breaker,
+            concurrency=concurrency,
+            connections=connections,
+            response_bytes_max=response_bytes_max,
+            headers=headers,
             register=self.registry.add_step,
         )
         self.registry.add_agent(agent)

@@ -10,7 +10,8 @@ BackstayError
 │   ├── UnknownWorkflow          no workflow of that name and version
 │   ├── UnknownTask              no task of that id
 │   ├── UnknownStep              no step of that key
-│   └── NotInWorkflow            a workflow call outside a workflow, or the reverse
+│   ├── NotInWorkflow            a workflow call outside a workflow, or the reverse
+│   └── InvalidHttpRequest       an HttpAgent cannot send this; Permanent as well
 ├── Conflict                 look again: the state is not what the caller thought
 │   ├── IdConflict               the id is taken by a task with other content
 │   ├── IllegalMove              the state forbids this move
@@ -25,10 +26,14 @@ BackstayError
 └── TaskFailed               a task ended otherwise than processed (seen by the caller)
 
 Permanent                    raised by a step: trying again would not help
+└── HttpFailed                   an HTTP service refused, or its answer is of no use
+Transient                    raised by a step, as any other error: it may pass; this one can say when
+└── HttpUnavailable              an HTTP service did not answer, or not now
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 
@@ -190,4 +195,58 @@ class TaskFailed(BackstayError):
 
 
 class Permanent(Exception):
-    """Raise this in a step when trying again would not help."""
+    """Raise this in a step when trying again would not help.
+
+    The step then has no effect that would have to be undone, unless it is ``unsure`` of that.
+    """
+
+    unsure: bool = False
+
+    def __init__(self, *args: object, unsure: bool = False) -> None:
+        super().__init__(*args)
+        self.unsure = unsure
+
+
+class Transient(Exception):
+    """Raise this in a step to say more about a failure that may pass than any other error can.
+
+    ``retry_after`` is how long to leave the service alone at least: a try that would come after the
+    complete-by is not made. ``unsure=False`` says that the try certainly had no effect.
+    """
+
+    retry_after: timedelta | None = None
+    unsure: bool = True
+
+    def __init__(self, *args: object, retry_after: timedelta | None = None, unsure: bool = True) -> None:
+        if not isinstance(retry_after, timedelta | None):
+            raise TypeError(f"retry_after is {retry_after!r}; it must be a timedelta")
+        super().__init__(*args)
+        self.retry_after = retry_after
+        self.unsure = unsure
+
+
+class InvalidHttpRequest(InvalidRequest, Permanent):
+    """An HttpAgent cannot send this request; nothing was sent."""
+
+
+class HttpFailed(Permanent):
+    """An HTTP service refused the request, or gave an answer that is of no use."""
+
+    def __init__(self, message: str, *, status: int, unsure: bool) -> None:
+        super().__init__(message, unsure=unsure)
+        self.status = status
+
+
+class HttpUnavailable(Transient):
+    """An HTTP service cannot be reached, did not answer in time (``status`` is None), or said: not now."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: timedelta | None = None,
+        unsure: bool = True,
+    ) -> None:
+        super().__init__(message, retry_after=retry_after, unsure=unsure)
+        self.status = status

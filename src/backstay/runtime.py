@@ -12,6 +12,7 @@ import socket
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from random import Random
 from types import TracebackType
 from typing import Final, Self
@@ -35,12 +36,43 @@ RECONNECT_SECONDS: Final = 1.0
 
 def open_store(settings: Settings) -> Store:
     """The store that ``settings.store`` names; not connected yet."""
-    if settings.store.startswith("sqlite:"):
-        return SqliteStore(settings.store, inline_bytes_max=settings.inline_bytes_max)
     scheme = settings.store.split(":", 1)[0]
+    if scheme == "sqlite":
+        return SqliteStore(settings.store, inline_bytes_max=settings.inline_bytes_max)
+    if scheme in ("postgresql", "postgres"):
+        return _postgres(settings)
     raise InvalidSetting(
         f"store has the scheme {scheme!r}; known: sqlite (sqlite:///relative.db, sqlite:////absolute.db)"
+        " and postgresql (postgresql://user@host:port/database)"
     )
+
+
+def _postgres(settings: Settings) -> Store:
+    # Its driver is an extra: who stays with SQLite needs none.
+    try:
+        from backstay.store.postgres import PostgresStore  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise InvalidSetting(
+            "a store on PostgreSQL needs the driver asyncpg: pip install 'backstay[postgres]'"
+        ) from error
+    return PostgresStore(
+        settings.store,
+        inline_bytes_max=settings.inline_bytes_max,
+        connections=settings.store_connections,
+        accept_data_loss=settings.accept_data_loss,
+    )
+
+
+class StoreClock(SystemClock):
+    """The machine's clock, set by the store's: hosts that share a store agree on the time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def now(self) -> datetime:
+        return super().now() + self._store.ahead
 
 
 @asynccontextmanager
@@ -55,7 +87,7 @@ async def connected(
     """A client on an open store. Runs no role: tasks are moved by other processes."""
     opened = store or open_store(settings)
     await opened.open(must_exist=must_exist)
-    client = Client(opened, registry, settings=settings, clock=clock or SystemClock())
+    client = Client(opened, registry, settings=settings, clock=clock or StoreClock(opened))
     try:
         yield client
     finally:
@@ -78,7 +110,7 @@ class Running:
         self._registry = registry
         self._settings = settings
         self._store = store or open_store(settings)
-        self._clock = clock or SystemClock()
+        self._clock = clock or StoreClock(self._store)
         self._random = random or Random()  # noqa: S311  For jitter, not for secrets.
         self._roles: asyncio.Task[None] | None = None
         self._body: asyncio.Task[object] | None = None
@@ -99,12 +131,16 @@ class Running:
         assert self._roles is not None
         failed = self._roles.done() and not self._roles.cancelled() and self._roles.exception() is not None
         self._roles.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            if not failed:
-                await self._roles
-        if self.client is not None:
-            self.client.close()
-        await self._store.close()
+        # Last in, first out, and each of them whatever the others raise.
+        async with contextlib.AsyncExitStack() as closing:
+            closing.push_async_callback(self._store.close)
+            if self.client is not None:
+                closing.callback(self.client.close)
+            for agent in self._registry.agents.values():
+                closing.push_async_callback(agent.close)
+            with contextlib.suppress(asyncio.CancelledError):
+                if not failed:
+                    await self._roles
         if failed and isinstance(error, asyncio.CancelledError) and self._body is not None:
             self._body.uncancel()
             await self._roles  # Its error is the reason why the body was cancelled.

@@ -199,7 +199,8 @@ class PostgresServer:
 
     def _answers(self) -> bool:
         # By the socket, which nobody else has: on a port that was taken another server would answer.
-        asked = _spawn(self._programs / "pg_isready", "-h", self.directory, "-p", self.port)
+        whom = ("-h", self.directory, "-p", self.port, "-U", USER, "-d", "postgres")
+        asked = _spawn(self._programs / "pg_isready", *whom)
         asked.communicate()
         return asked.returncode == 0
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.domain.retry import ATTEMPTS_MAX, FACTOR_MAX, Retry
+from backstay.domain.retry import ATTEMPTS_MAX, FACTOR_MAX, RETRY_AFTER_MAX, Retry
 from backstay.errors import InvalidRequest
 
 
@@ -55,6 +55,33 @@ def test_jitter_draws_between_half_of_the_pause_and_the_whole(chance: float, pau
 
     assert pause is not None
     assert pause == pytest.approx(timedelta(milliseconds=pause_ms), abs=timedelta(microseconds=1))
+
+
+# What a service asks for
+
+
+@pytest.mark.parametrize(
+    ("asked", "pause"),
+    [
+        (None, timedelta(seconds=2)),
+        (timedelta(0), timedelta(seconds=2)),
+        (timedelta(-1), timedelta(seconds=2)),
+        (timedelta(seconds=1), timedelta(seconds=2)),
+        (timedelta(seconds=3), timedelta(seconds=3)),
+        (timedelta(days=400), RETRY_AFTER_MAX),
+        (timedelta.max, RETRY_AFTER_MAX),
+    ],
+)
+def test_a_pause_is_not_shorter_than_the_service_asked_for_whatever_the_cap(
+    asked: timedelta | None, pause: timedelta
+):
+    retry = Retry(first="5s", cap="2s", jitter=False)
+
+    assert retry.delay_after(1, never, retry_after=asked) == pause
+
+
+def test_a_service_that_asks_for_time_is_given_no_more_tries_than_others():
+    assert Retry(attempts=2).delay_after(2, never, retry_after=timedelta(seconds=1)) is None
 
 
 @given(

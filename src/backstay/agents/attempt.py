@@ -18,7 +18,7 @@ from backstay.definitions.ambient import StepContext, current_context, current_s
 from backstay.definitions.codec import Function, check_size
 from backstay.domain.retry import Retry
 from backstay.domain.step import Failure, failure_of
-from backstay.errors import InvalidDefinition, InvalidRequest, Permanent
+from backstay.errors import InvalidDefinition, InvalidRequest, Permanent, Transient
 from backstay.messaging.wire import Completed, Deferred, Failed, Reply, Request
 from backstay.observe import STEP_RETRIED, emit
 
@@ -31,6 +31,14 @@ class Surroundings:
     alarms: Alarms
     random: Random
     payload_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Setback:
+    """A try that failed, and may be followed by another."""
+
+    failure: Failure
+    retry_after: timedelta | None
 
 
 class Attempt:
@@ -51,6 +59,7 @@ class Attempt:
         self._around = around
         self._reply = reply
         self._cancelled = False
+        self._unsure = False  # Some try ended without a verdict of the service.
         self._on_cancelled: Callable[[], None] | None = None
         self._deadline = around.clock.monotonic() + request.remaining_seconds
         context = self._context()
@@ -124,26 +133,25 @@ class Attempt:
                 # Decoded for every try: what a body does to its arguments stays its own.
                 arguments = self._arguments()
             except InvalidRequest as error:
-                return Failed(failure_of(error, step=self._request.step, permanent=True), unsure=tries > 1)
-            verdict = await self._try(arguments, tries)
-            if not isinstance(verdict, Failure):
+                return self._failed_for_good(error)
+            verdict = await self._try(arguments)
+            if not isinstance(verdict, Setback):
                 return verdict
-            pause = self._pause_after(tries)
+            failure, pause = verdict.failure, self._pause_after(tries, verdict)
             if pause is None:
-                return Failed(verdict, unsure=True)
-            emit(STEP_RETRIED, task_id=self._request.task_id, step=self._request.step, error=verdict.message)
+                return Failed(failure, unsure=self._unsure)
+            emit(STEP_RETRIED, task_id=self._request.task_id, step=self._request.step, error=failure.message)
             await self._around.alarms.sleep(pause)
             if not self._counter.admit():
-                return Deferred(verdict)
+                return Deferred(failure)
 
-    async def _try(self, arguments: dict[str, Any], tries: int) -> Reply | Failure:
-        """One call of the body: a reply, or the failure after which it may be called again."""
+    async def _try(self, arguments: dict[str, Any]) -> Reply | Setback:
+        """One call of the body: a reply, or the setback after which it may be called again."""
         try:
             result = await self._body.call(arguments)
         except Permanent as error:
             self._counter.answered()
-            # An earlier try may have taken effect although this one was refused.
-            return Failed(failure_of(error, step=self._request.step, permanent=True), unsure=tries > 1)
+            return self._failed_for_good(error, unsure=error.unsure)
         except asyncio.CancelledError as error:
             if self._cancelled:
                 raise
@@ -162,21 +170,28 @@ class Attempt:
             return Completed(output)
         except InvalidRequest as error:
             # The work is done, but nobody can be told what came out of it.
-            return Failed(failure_of(error, step=self._request.step, permanent=True), unsure=True)
+            return self._failed_for_good(error, unsure=True)
 
-    def _pause_after(self, tries: int) -> float | None:
+    def _pause_after(self, tries: int, setback: Setback) -> float | None:
         """Seconds until the next try, or ``None`` when there is none."""
-        # Without idempotency a second call might do the work twice, and this one may have done it.
-        if not self._step.idempotent and not self._request.undo:
+        # Without idempotency a second call might do the work twice, if this one may have done it.
+        if self._unsure and not self._step.idempotent and not self._request.undo:
             return None
-        delay = self._retry().delay_after(tries, self._around.random.random)
+        delay = self._retry().delay_after(tries, self._around.random.random, retry_after=setback.retry_after)
         if delay is None or delay >= self._remaining():
             return None
         return delay.total_seconds()
 
-    def _service_failed(self, error: BaseException) -> Failure:
+    def _service_failed(self, error: BaseException) -> Setback:
         self._counter.failed()
-        return failure_of(error, step=self._request.step)
+        said = error if isinstance(error, Transient) else Transient()
+        self._unsure = self._unsure or said.unsure
+        return Setback(failure_of(error, step=self._request.step), said.retry_after)
+
+    def _failed_for_good(self, error: Exception, *, unsure: bool = False) -> Failed:
+        failure = failure_of(error, step=self._request.step, permanent=True)
+        # An earlier try may have taken effect although this one was refused.
+        return Failed(failure, unsure=self._unsure or unsure)
 
     # The end of an attempt
 

@@ -230,3 +230,6 @@ class Agent:
             return step
 
         return declare if function is None else declare(function)
+
+    async def close(self) -> None:
+        """Let go of what this agent holds open on the running event loop; called when the app stops."""

@@ -17,6 +17,11 @@ FACTOR_MAX: Final = 1_000
 # Beyond 2**60 every sane policy is at its cap; FACTOR_MAX to this power still fits into a float.
 _EXPONENT_MAX: Final = 60
 
+# A service may ask for any time; whoever waits longer than this has forgotten why.
+RETRY_AFTER_MAX: Final = timedelta(days=1)
+
+_NOTHING: Final = timedelta(0)
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class Retry:
@@ -52,15 +57,19 @@ class Retry:
         assign(self, "cap", duration(cap, name="Retry.cap"))
         assign(self, "jitter", jitter)
 
-    def delay_after(self, tries: int, chance: Callable[[], float]) -> timedelta | None:
+    def delay_after(
+        self, tries: int, chance: Callable[[], float], *, retry_after: timedelta | None = None
+    ) -> timedelta | None:
         """The pause after the ``tries``-th failed try, or ``None`` when no try is left.
 
-        ``chance`` gives a number in [0, 1).
+        ``chance`` gives a number in [0, 1). ``retry_after`` is what the service asked for: the pause is
+        not shorter, whatever the cap, though nobody is left alone for longer than ``RETRY_AFTER_MAX``.
         """
         if tries >= self.attempts:
             return None
         delay = self._delay(tries)
-        return delay * (0.5 + chance() / 2) if self.jitter else delay
+        drawn = delay * (0.5 + chance() / 2) if self.jitter else delay
+        return max(drawn, min(retry_after or _NOTHING, RETRY_AFTER_MAX))
 
     def _delay(self, tries: int) -> timedelta:
         if not self.first:
