@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -16,18 +15,16 @@ from backstay.definitions.registry import Registry
 from backstay.definitions.workflows import Workflow
 from backstay.domain import operate
 from backstay.domain.lease import is_stale
-from backstay.domain.states import SETTLED, TaskState
+from backstay.domain.states import TaskState
 from backstay.domain.step import StepKind
 from backstay.domain.task import TaskRecord, check_id
 from backstay.domain.why import Reason, explain
 from backstay.errors import TaskFailed, UnknownWorkflow
+from backstay.outcomes import Outcomes
 from backstay.settings import Settings
-from backstay.store.base import Changes, Store, TaskFilter
+from backstay.store.base import Store, TaskFilter
 from backstay.submit import CompleteBy, Door
 from backstay.views import Step, Task, listed_view, step_view, task_view
-
-# A safety net under the notifications: a waiter looks by itself as well.
-_LOOK_EVERY_SECONDS = 1.0
 
 
 class Handle:
@@ -66,11 +63,10 @@ class Client:
         self._settings = settings
         self._clock = clock
         self._door = Door(store, registry, settings=settings, clock=clock)
-        self._listeners: dict[str, set[asyncio.Future[TaskRecord | None]]] = {}
-        self._stop_listening: Callable[[], None] = store.listen(self._changed)
+        self._outcomes = Outcomes(store)
 
     def close(self) -> None:
-        self._stop_listening()
+        self._outcomes.close()
 
     # Submit
 
@@ -100,43 +96,8 @@ class Client:
         return Handle(self, check_id(task_id))
 
     async def settled(self, task_id: str) -> TaskRecord:
-        """The task once it ended, or stopped for a person to act."""
-        while True:
-            # Listen first, then look: what happens in between is heard.
-            with self._listening(task_id) as news:
-                task = await self._store.task(task_id)
-                if task.state in SETTLED:
-                    return task
-                await asyncio.wait([news], timeout=_LOOK_EVERY_SECONDS)
-                if news.done() and (told := news.result()) is not None:
-                    return told
-
-    @contextmanager
-    def _listening(self, task_id: str) -> Iterator[asyncio.Future[TaskRecord | None]]:
-        """Comes true with the settled task, or with ``None`` when anything may have changed elsewhere."""
-        news: asyncio.Future[TaskRecord | None] = asyncio.get_running_loop().create_future()
-        listeners = self._listeners.setdefault(task_id, set())
-        listeners.add(news)
-        try:
-            yield news
-        finally:
-            listeners.discard(news)
-            if not listeners:
-                self._listeners.pop(task_id, None)
-
-    def _changed(self, changes: Changes) -> None:
-        for task in changes.settled:
-            self._tell(task.id, task)
-        for task_id in changes.ended:
-            self._tell(task_id, None)
-        if changes.foreign:
-            for task_id in self._listeners:
-                self._tell(task_id, None)
-
-    def _tell(self, task_id: str, task: TaskRecord | None) -> None:
-        for news in self._listeners.get(task_id, ()):
-            if not news.done():
-                news.set_result(task)
+        """The task once it ended, or stopped for a person to act. Raises UnknownTask."""
+        return await self._outcomes.of(task_id)
 
     def result_of(self, task: TaskRecord) -> Any:
         """The decoded result of a processed task. Raises TaskFailed for any other."""

@@ -208,6 +208,9 @@ class Store(Protocol):
     async def task(self, task_id: str) -> TaskRecord:
         """Raises UnknownTask."""
 
+    async def outcomes(self, task_ids: Sequence[str]) -> dict[str, TaskRecord | None]:
+        """Of each task that is there: its record once it has settled, ``None`` before that."""
+
     async def steps(self, task_id: str) -> list[StepRecord]:
         """The task's whole journal, in the order in which it was begun. Raises UnknownTask."""
 

@@ -35,13 +35,6 @@ LOST: Final = (
     asyncpg.ReadOnlySQLTransactionError,
 )
 
-#: Another transaction was in the way. The same one, tried again, may succeed.
-IN_THE_WAY: Final = (
-    asyncpg.DeadlockDetectedError,
-    asyncpg.SerializationError,
-    asyncpg.LockNotAvailableError,
-)
-
 #: Something is wrong with what is to be written, not with the database: a rule of the schema is broken,
 #: or a value has no form in PostgreSQL. Trying again would fail again.
 REFUSALS: Final = (

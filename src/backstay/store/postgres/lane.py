@@ -20,7 +20,7 @@ import asyncpg
 from backstay.errors import Closed, StoreUnavailable
 from backstay.observe import STORE_UNAVAILABLE, emit
 from backstay.store.base import Changes
-from backstay.store.postgres.connection import IN_THE_WAY, LOST, REFUSALS, Server
+from backstay.store.postgres.connection import LOST, REFUSALS, Server
 from backstay.store.postgres.news import notices
 from backstay.store.postgres.tables import Queries, Tables
 
@@ -34,7 +34,7 @@ _GOODBYE_SECONDS: Final = 2.0
 
 # Set per transaction, since a pooler may hand out another session each time. A transaction that
 # its process left standing, stopped or cut off, must not hold what it locked for long.
-BEGIN: Final = "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = '10s'"
+BEGIN: Final = "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = '5s'"
 
 Answer = TypeVar("Answer")
 Operation = Callable[[Tables, Changes], Awaitable[Answer]]
@@ -51,7 +51,8 @@ class _NotCommitted(Exception):
     """The answer to COMMIT was lost, and nothing had happened."""
 
 
-_AGAIN: Final = (*LOST, *IN_THE_WAY, _NotCommitted)
+# Whatever the database says, but for a refusal, it may not say for long.
+_AGAIN: Final = (*LOST, asyncpg.PostgresError, StoreUnavailable, _NotCommitted)
 
 
 class Lane:
@@ -111,14 +112,14 @@ class Lane:
             for pause in _pauses():
                 try:
                     return await attempt()
+                except REFUSALS as error:
+                    raise self._server.translated(error) from error
                 except _AGAIN as error:
                     failure = self._server.translated(error)
                     if time.monotonic() + pause >= give_up_at:
                         raise failure from error
                     self._check_open()
                     emit(STORE_UNAVAILABLE, error=failure)
-                except (asyncpg.PostgresError, *REFUSALS) as error:
-                    raise self._server.translated(error) from error
                 await asyncio.sleep(pause)
         raise AssertionError("the pauses never end")
 
@@ -143,6 +144,7 @@ class Lane:
         try:
             await connection.execute("COMMIT")
         except Exception as error:
+            # Whatever it was, it says nothing about the commit.
             self._discard()
             if not await self._happened(number, give_up_at):
                 raise _NotCommitted(str(error)) from error
@@ -157,7 +159,7 @@ class Lane:
                 async with self._connected() as tables:
                     [[last]] = await tables.run("settle_mark", id=self.id)
                     return bool(last == number)
-            except (*_AGAIN, StoreUnavailable) as error:
+            except _AGAIN as error:
                 failure = self._server.translated(error)
                 if time.monotonic() + pause >= give_up_at:
                     raise InDoubt(

@@ -335,6 +335,15 @@ class PostgresStore:
     async def task(self, task_id: str) -> TaskRecord:
         return await self._read(lambda tables: tables.task(task_id))
 
+    async def outcomes(self, task_ids: Sequence[str]) -> dict[str, TaskRecord | None]:
+        async def look(tables: Tables) -> dict[str, TaskRecord | None]:
+            states = {row[0]: row[1] for row in await tables.run("task_states", ids=task_ids)}
+            settled = [task_id for task_id, state in states.items() if state in SETTLED]
+            found = await tables.tasks_by_id(settled) if settled else []
+            return {**dict.fromkeys(states), **{task.id: task for task in found}}
+
+        return await self._read(look)
+
     async def steps(self, task_id: str) -> list[StepRecord]:
         async def look(tables: Tables) -> list[StepRecord]:
             return await tables.journal((await tables.task(task_id)).key)

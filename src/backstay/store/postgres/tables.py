@@ -81,7 +81,7 @@ class Tables:
         return found[0]
 
     async def tasks_by_id(self, ids: Sequence[str]) -> list[TaskRecord]:
-        return await self.task_records(await self.run("task_by_id", ids=ids))
+        return await self.task_records(await self.run("tasks_by_id", ids=ids))
 
     async def task_records(self, rows: list[Row]) -> list[TaskRecord]:
         payloads = await self._payloads(rows, TASK_VALUES)

@@ -269,6 +269,14 @@ class SqliteStore:
     async def task(self, task_id: str) -> TaskRecord:
         return await self._read(lambda tables: tables.task(task_id))
 
+    async def outcomes(self, task_ids: Sequence[str]) -> dict[str, TaskRecord | None]:
+        def look(tables: Tables) -> dict[str, TaskRecord | None]:
+            states = dict(tables.run("task_states", ids=as_json(task_ids)).fetchall())
+            settled = tables.tasks_by_id([task_id for task_id, state in states.items() if state in SETTLED])
+            return {**dict.fromkeys(states), **{task.id: task for task in settled}}
+
+        return await self._read(look)
+
     async def steps(self, task_id: str) -> list[StepRecord]:
         return await self._read(lambda tables: tables.journal(tables.task(task_id).key))
 

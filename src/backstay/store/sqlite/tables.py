@@ -89,11 +89,13 @@ class Tables:
         return key
 
     def task(self, task_id: str) -> TaskRecord:
-        rows = self.run("task_by_id", id=task_id).fetchall()
-        if not rows:
+        found = self.tasks_by_id([task_id])
+        if not found:
             raise UnknownTask(task_id)
-        [task] = self.task_records(rows)
-        return task
+        return found[0]
+
+    def tasks_by_id(self, ids: Sequence[str]) -> list[TaskRecord]:
+        return self.task_records(self.run("tasks_by_id", ids=as_json(ids)).fetchall())
 
     def task_records(self, rows: list[Row]) -> list[TaskRecord]:
         payloads = self._payloads(rows, TASK_VALUES)

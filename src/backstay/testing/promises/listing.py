@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from backstay.domain.states import TaskState
+from backstay.domain.states import SETTLED, TaskState
 from backstay.store.base import Store, TaskFilter
 from backstay.testing.clock import ManualClock
 from backstay.testing.promises.holder import SECOND, Holder, Promises, submitted
@@ -105,6 +105,17 @@ class ListingPromises(Promises):
         [task] = await store.tasks(TaskFilter())
 
         assert task == replace(await store.task("t"), input=b"", output=None)
+
+    async def test_outcomes_are_the_records_of_what_settled_and_nothing_for_what_did_not(
+        self, store: Store, clock: ManualClock, alice: Holder
+    ) -> None:
+        await self._one_in_each_state(store, clock, alice)
+
+        outcomes = await store.outcomes([*TaskState, "unknown"])
+
+        assert {name for name, task in outcomes.items() if task is not None} == SETTLED
+        assert set(outcomes) == set(TaskState)
+        assert outcomes["processed"] == await store.task("processed")
 
     async def _one_in_each_state(self, store: Store, clock: ManualClock, alice: Holder) -> None:
         """A task in every state, named after it."""

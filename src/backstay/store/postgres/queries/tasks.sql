@@ -22,8 +22,11 @@ SELECT id, workflow, version, input, hard_end, reply_to, attributes::jsonb, pare
 ON CONFLICT (id) DO NOTHING
 RETURNING id, key;
 
--- name: task_by_id
+-- name: tasks_by_id
 SELECT {task_columns} FROM {schema}.task WHERE id = ANY (:ids::text[]);
+
+-- name: task_states
+SELECT id, state FROM {schema}.task WHERE id = ANY (:ids::text[]);
 
 -- name: tasks_by_key
 -- How they stand, not what they hold: nobody who asks by key needs the values.

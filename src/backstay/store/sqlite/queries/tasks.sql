@@ -17,8 +17,11 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'pending', ?10)
 ON CONFLICT (id) DO NOTHING
 RETURNING key;
 
--- name: task_by_id
-SELECT {task_columns} FROM task WHERE id = :id;
+-- name: tasks_by_id
+SELECT {task_columns} FROM task WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: task_states
+SELECT id, state FROM task WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- name: tasks_by_key
 -- How they stand, not what they hold: nobody who asks by key needs the values.
