@@ -1,11 +1,9 @@
-"""Five durable steps per task, in-process agents that do nothing, one SQLite file, fsync on."""
+"""Five durable steps per task, in-process agents that do nothing, fsync on."""
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
-from pathlib import Path
 
 from backstay import App
 
@@ -29,7 +27,7 @@ def five_step_app() -> App:
     return app
 
 
-async def measure(tasks: int, in_flight: int) -> dict[str, float]:
+async def measure(store: str, tasks: int, in_flight: int) -> dict[str, float]:
     """Tasks per second and latency percentiles, with ``in_flight`` tasks submitted at a time."""
     app = five_step_app()
     latencies: list[float] = []
@@ -44,11 +42,10 @@ async def measure(tasks: int, in_flight: int) -> dict[str, float]:
         for _ in range(count):
             await one()
 
-    with tempfile.TemporaryDirectory() as folder:
-        async with app.run(store=f"sqlite:///{Path(folder) / 'bench.db'}"):
-            begun = time.perf_counter()
-            await asyncio.gather(*(client(tasks // in_flight) for _ in range(in_flight)))
-            seconds = time.perf_counter() - begun
+    async with app.run(store=store):
+        begun = time.perf_counter()
+        await asyncio.gather(*(client(tasks // in_flight) for _ in range(in_flight)))
+        seconds = time.perf_counter() - begun
     latencies.sort()
     return {
         "in_flight": in_flight,

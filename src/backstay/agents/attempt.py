@@ -16,7 +16,7 @@ from backstay.clock import Alarms, Clock
 from backstay.definitions.agents import Step
 from backstay.definitions.ambient import StepContext, current_context, current_scope
 from backstay.definitions.codec import Function, check_size
-from backstay.domain.retry import Retry
+from backstay.domain.retry import RETRY_AFTER_MAX, Retry
 from backstay.domain.step import Failure, failure_of
 from backstay.errors import InvalidDefinition, InvalidRequest, Permanent, Transient
 from backstay.messaging.wire import Completed, Deferred, Failed, Reply, Request
@@ -139,11 +139,11 @@ class Attempt:
                 return verdict
             failure, pause = verdict.failure, self._pause_after(tries, verdict)
             if pause is None:
-                return Failed(failure, unsure=self._unsure)
+                return Failed(failure, unsure=self._unsure, retry_after=verdict.retry_after)
             emit(STEP_RETRIED, task_id=self._request.task_id, step=self._request.step, error=failure.message)
             await self._around.alarms.sleep(pause)
             if not self._counter.admit():
-                return Deferred(failure)
+                return Deferred(failure, unsure=self._unsure)
 
     async def _try(self, arguments: dict[str, Any]) -> Reply | Setback:
         """One call of the body: a reply, or the setback after which it may be called again."""
@@ -186,7 +186,8 @@ class Attempt:
         self._counter.failed()
         said = error if isinstance(error, Transient) else Transient()
         self._unsure = self._unsure or said.unsure
-        return Setback(failure_of(error, step=self._request.step), said.retry_after)
+        pause = None if said.retry_after is None else min(said.retry_after, RETRY_AFTER_MAX)
+        return Setback(failure_of(error, step=self._request.step), pause)
 
     def _failed_for_good(self, error: Exception, *, unsure: bool = False) -> Failed:
         failure = failure_of(error, step=self._request.step, permanent=True)

@@ -8,7 +8,7 @@ request's complete-by.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 import msgspec
@@ -45,12 +45,15 @@ class Failed(msgspec.Struct, frozen=True):
 
     error: Failure
     unsure: bool
+    # How long the service asked to be left alone.
+    retry_after: timedelta | None = None
 
 
 class Deferred(msgspec.Struct, frozen=True):
     """The breaker opened before the tries were used up; ask again later. No failure is counted."""
 
     error: Failure
+    unsure: bool
 
 
 Reply = Completed | Failed | Deferred

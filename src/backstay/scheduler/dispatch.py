@@ -53,6 +53,23 @@ class StepCall:
         return StepFailed(record.key, msgspec.to_builtins(record.error))
 
 
+class Pause:
+    """A place in no line at all: the service asked to be left alone for a while. A ``Ticket``."""
+
+    granted = False
+
+    def __init__(self, time: timedelta, services: Services, *, over: Callable[[], None]) -> None:
+        self._clock = services.clock
+        self._over_at = services.clock.monotonic() + time.total_seconds()
+        self._alarm = services.alarms.after(time.total_seconds(), over)
+
+    def open_in_seconds(self) -> float:
+        return max(0.0, self._over_at - self._clock.monotonic())
+
+    def give_back(self) -> None:
+        self._alarm.cancel()
+
+
 Settled = Callable[[StepCall, StepRecord], None]
 
 
@@ -203,10 +220,10 @@ class Dispatch:
         match reply:
             case Completed(output=output):
                 self._settle(call, replace(record, state=StepState.COMPLETED, output=output))
-            case Failed(error=error, unsure=unsure):
-                self._failed(call, replace(record, unsure=record.unsure or unsure), error)
-            case Deferred(error=error):
-                self._again(call, replace(record, unsure=True, error=error))
+            case Failed(error=error, unsure=unsure, retry_after=pause):
+                self._failed(call, replace(record, unsure=record.unsure or unsure), error, pause=pause)
+            case Deferred(error=error, unsure=unsure):
+                self._again(call, replace(record, unsure=record.unsure or unsure, error=error))
 
     def _expired(self, call: StepCall) -> None:
         """The complete-by passed and the agent said nothing."""
@@ -220,20 +237,30 @@ class Dispatch:
         )
         self._failed(call, replace(record, unsure=record.unsure or began), error)
 
-    def _failed(self, call: StepCall, record: StepRecord, error: Failure) -> None:
+    def _failed(
+        self, call: StepCall, record: StepRecord, error: Failure, *, pause: timedelta | None = None
+    ) -> None:
         record = replace(record, failure_count=record.failure_count + 1, error=error)
         hard_end = self._ledger.task.hard_end
-        in_time = hard_end is None or self._services.clock.now() < hard_end
+        in_time = hard_end is None or self._services.clock.now() + (pause or _NOTHING) < hard_end
         repeatable = may_repeat(record, self._recovery, idempotent=call.step.idempotent)
         if not error.permanent and in_time and repeatable:
             emit(STEP_REPEATED, task_id=self._ledger.task.id, step=call.key, error=error.message)
-            self._again(call, record)
+            self._again(call, record, pause=pause)
         else:
             self._settle(call, replace(record, state=StepState.FAILED))
 
-    def _again(self, call: StepCall, record: StepRecord) -> None:
+    def _again(self, call: StepCall, record: StepRecord, *, pause: timedelta | None = None) -> None:
         ended = self._services.clock.now()
         self._ledger.put(replace(record, state=StepState.PENDING, complete_by=None, ended_at=ended))
+        if pause:
+            call.execution = None
+            call.ticket = Pause(pause, self._services, over=lambda: self._pause_over(call))
+        else:
+            self.begin(call)
+        self._flush()
+
+    def _pause_over(self, call: StepCall) -> None:
         self.begin(call)
         self._flush()
 

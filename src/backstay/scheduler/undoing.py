@@ -224,8 +224,8 @@ class UndoRun:
         match reply:
             case Completed():
                 self._undone(record)
-            case Failed(error=error):
-                self._failed(record, error)
+            case Failed(error=error, retry_after=pause):
+                self._failed(record, error, pause=pause)
             case Deferred():
                 self._next()
 
@@ -240,12 +240,15 @@ class UndoRun:
         self._ledger.put(replace(record, state=StepState.UNDONE, complete_by=None, error=None))
         self._next()
 
-    def _failed(self, record: StepRecord, error: Failure) -> None:
+    def _failed(self, record: StepRecord, error: Failure, *, pause: timedelta | None = None) -> None:
         failures = record.undo_failures + 1
         given_up = error.permanent or failures >= self._workflow.recovery.undo_attempts
         state = StepState.UNDO_FAILED if given_up else StepState.UNDOING
         self._ledger.put(replace(record, state=state, undo_failures=failures, error=error))
-        self._next()
+        if pause and not given_up:
+            self._park(self._services.clock.now() + pause)
+        else:
+            self._next()
 
     # A child
 
