@@ -1,11 +1,16 @@
-"""PostgreSQL for every test that asks for it; a machine without it fails these tests, none is skipped."""
+"""The databases that tests run on. A machine without PostgreSQL fails these tests, none is skipped."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from pathlib import Path
 
+import psycopg
 import pytest
 
+from tests.support.crashes import Crashes, crashes_on
+from tests.support.databases import Database, PostgresDatabase, SqliteDatabase, connect
 from tests.support.postgres import PostgresServer, drop_schema, schema_name
 
 
@@ -29,3 +34,36 @@ def own_postgres() -> Iterator[PostgresServer]:
     """A server for this test alone, to stop, crash and start again."""
     with PostgresServer() as server:
         yield server
+
+
+@pytest.fixture
+def sqlite_database(tmp_path: Path) -> SqliteDatabase:
+    return SqliteDatabase(tmp_path / "store.db")
+
+
+@pytest.fixture(scope="session")
+def postgres_look(postgres: PostgresServer) -> Iterator[psycopg.Connection]:
+    """The connection with which tests look at what stores wrote."""
+    with closing(connect(postgres)) as connection:
+        yield connection
+
+
+@pytest.fixture
+def postgres_database(
+    postgres: PostgresServer, postgres_look: psycopg.Connection
+) -> Iterator[PostgresDatabase]:
+    database = PostgresDatabase(postgres, postgres_look)
+    yield database
+    database.drop()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> Database:
+    """Who asks for this runs on every database."""
+    database: Database = request.getfixturevalue(f"{request.param}_database")
+    return database
+
+
+@pytest.fixture
+def crashes(database: Database) -> Crashes:
+    return crashes_on(database)

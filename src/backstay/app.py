@@ -168,10 +168,39 @@ class App:
         complete_by: CompleteBy | None = None,
         reply_to: str | None = None,
         attributes: Mapping[str, str] | None = None,
+        connection: object | None = None,
     ) -> Handle:
         """See ``Client.submit``."""
         return await self._running.submit(
-            workflow, *input, id=id, complete_by=complete_by, reply_to=reply_to, attributes=attributes
+            workflow,
+            *input,
+            id=id,
+            complete_by=complete_by,
+            reply_to=reply_to,
+            attributes=attributes,
+            connection=connection,
+        )
+
+    def submit_in(
+        self,
+        connection: object,
+        workflow: Workflow[..., Any] | str,
+        /,
+        *input: Any,
+        id: str | None = None,
+        complete_by: CompleteBy | None = None,
+        reply_to: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Handle:
+        """See ``Client.submit_in``."""
+        return self._running.submit_in(
+            connection,
+            workflow,
+            *input,
+            id=id,
+            complete_by=complete_by,
+            reply_to=reply_to,
+            attributes=attributes,
         )
 
     def handle(self, task_id: str) -> Handle:

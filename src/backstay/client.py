@@ -79,16 +79,46 @@ class Client:
         complete_by: CompleteBy | None = None,
         reply_to: str | None = None,
         attributes: Mapping[str, str] | None = None,
+        connection: object | None = None,
     ) -> Handle:
         """Record a task and return once it is durable.
 
         Submitting an existing id with the same workflow and input returns the existing task; with
         other content it raises IdConflict.
+
+        With ``connection``, an asynchronous one to the store's database (asyncpg, psycopg, SQLAlchemy),
+        the task is part of the transaction that the caller has open there: it is there, durable and
+        run, once the caller commits.
         """
         task = self._door.new_task(
             workflow, input, id=id, complete_by=complete_by, reply_to=reply_to, attributes=attributes
         )
-        await self._door.submit(task)
+        if connection is None:
+            await self._door.submit(task)
+        else:
+            await self._door.submit_within(connection, task)
+        return Handle(self, task.id)
+
+    def submit_in(
+        self,
+        connection: object,
+        workflow: Workflow[..., Any] | str,
+        /,
+        *input: Any,
+        id: str | None = None,
+        complete_by: CompleteBy | None = None,
+        reply_to: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Handle:
+        """As ``submit``, in the transaction that the caller has open on a synchronous connection.
+
+        ``connection`` leads to the store's database (psycopg, SQLAlchemy) or to its file (sqlite3,
+        SQLAlchemy). May be called in any thread; waits for locks as long as that connection does.
+        """
+        task = self._door.new_task(
+            workflow, input, id=id, complete_by=complete_by, reply_to=reply_to, attributes=attributes
+        )
+        self._door.submit_in(connection, task)
         return Handle(self, task.id)
 
     def handle(self, task_id: str) -> Handle:

@@ -13,6 +13,7 @@ log: Final = logging.getLogger("backstay")
 
 LATE_REPLY: Final = "late_reply"
 LEASE_LOST: Final = "lease_lost"
+WRITE_REFUSED: Final = "write_refused"
 RECOVERED: Final = "recovered"
 STEP_RETRIED: Final = "step_retried"
 STEP_REPEATED: Final = "step_repeated"

@@ -201,11 +201,14 @@ class Running:
 
     async def _beat(self, owner: Owner) -> None:
         while True:
+            pause = self._settings.heartbeat.total_seconds()
             try:
                 await self._store.beat(owner, now=self._clock.now())
             except Unavailable as error:
                 emit(STORE_UNAVAILABLE, error=error)
-            await asyncio.sleep(self._settings.heartbeat.total_seconds())
+                # The lease runs while the store is away: as soon as it is back, it must hear of us.
+                pause = min(pause, RECONNECT_SECONDS)
+            await asyncio.sleep(pause)
 
     async def _retire(self, owner: Owner) -> None:
         with contextlib.suppress(Unavailable):

@@ -41,6 +41,14 @@ class Door:
             raise answer
         return answer
 
+    async def submit_within(self, connection: object, task: NewTask) -> Submitted:
+        """The same in the transaction that the caller has open on its asynchronous ``connection``."""
+        return await self._store.submit_within(connection, task, now=self._clock.now())
+
+    def submit_in(self, connection: object, task: NewTask) -> Submitted:
+        """The same on a synchronous connection."""
+        return self._store.submit_in(connection, task, now=self._clock.now())
+
     def new_task(
         self,
         workflow: Workflow[..., Any] | str,
@@ -105,7 +113,9 @@ def _checked_reply_to(reply_to: object) -> str | None:
     if reply_to is None:
         return None
     if not _is_text(reply_to) or not 1 <= len(reply_to) <= REPLY_TO_LENGTH_MAX:
-        raise InvalidInput(f"reply_to is {reply_to!r:.60}; it must be 1 to {REPLY_TO_LENGTH_MAX} characters")
+        raise InvalidInput(
+            f"reply_to is {reply_to!r:.60}; it must be text of 1 to {REPLY_TO_LENGTH_MAX} characters"
+        )
     return reply_to
 
 
@@ -125,5 +135,5 @@ def _checked_attributes(attributes: object) -> dict[str, str]:
 
 
 def _is_text(value: object) -> TypeGuard[str]:
-    """Whether ``value`` is text that can be stored; half of a surrogate pair cannot."""
-    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
+    """Whether ``value`` is text that every store can keep: half of a surrogate pair and NUL are none."""
+    return isinstance(value, str) and not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in value)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.databases import PostgresDatabase
+from tests.support.postgres import HOST
 
 SHOP = """
 import asyncio
@@ -53,13 +57,13 @@ async def greet(name: str) -> str:
 
 
 async def submit_many(ids: list[str]) -> None:
-    async with app.client(store="sqlite:///shop.db") as client:
+    async with app.client() as client:
         for id in ids:
             await client.submit(greet, "you", id=id)
 
 
 async def main() -> None:
-    async with app.run(store="sqlite:///shop.db"):
+    async with app.run():
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
@@ -423,6 +427,99 @@ def test_an_unknown_setting_is_named(shell: Shell):
 
     assert done.returncode == 2
     assert done.stderr.startswith("Error: there is no setting 'leese'; known: ")
+
+
+# On PostgreSQL
+
+
+def test_a_task_is_submitted_to_postgresql_and_shown_from_there(shell: Shell, postgres_url: str):
+    store = f"--store={postgres_url}"
+
+    assert shell.ok(*PAY, PAID, "--id", "o1", store) == "submitted o1\n"
+    assert "o1 exists already: it is pending" in shell.ok(*PAY, PAID, "--id", "o1", store)
+
+    shown = shell.ok("tasks", "show", "o1", store)
+    assert "pending" in shown
+    assert "pay" in shown
+    assert not list(shell.folder.glob("*.db*"))
+
+
+def test_postgresql_is_listed_with_filters_and_in_pages(shell: Shell, postgres_url: str):
+    shell.environment["BACKSTAY_STORE"] = postgres_url
+    shell.submit_many(["t0", "t1", "t2"])
+    shell.ok(*PAY, PAID, "--id", "o1", "--attribute", "for=a:b")
+
+    rows = [line.split()[:3] for line in shell.ok("tasks", "ls").splitlines() if "pending" in line]
+    assert rows == [
+        ["pending", "o1", "pay"],
+        ["pending", "t2", "greet"],
+        ["pending", "t1", "greet"],
+        ["pending", "t0", "greet"],
+    ]
+    assert [item["id"] for item in shell.json("tasks", "ls", "--attribute", "for:a:b")["items"]] == ["o1"]
+    page = shell.json("tasks", "ls", "--workflow", "greet", "--limit", "2")
+    assert [item["id"] for item in page["items"]] == ["t2", "t1"]
+    last = shell.json("tasks", "ls", "--workflow", "greet", "--limit", "2", "--cursor", page["next"])
+    assert ([item["id"] for item in last["items"]], last["next"]) == (["t0"], None)
+
+
+def test_a_task_in_postgresql_is_the_same_json(shell: Shell, postgres_url: str):
+    store = f"--store={postgres_url}"
+
+    submitted = shell.json(*PAY, PAID, "--id", "o1", "--attribute", "customer=c9", store)
+    task = shell.json("tasks", "show", "o1", store)
+
+    assert list(task) == TASK_FIELDS
+    assert task == submitted
+    assert (task["state"], task["workflow"], task["version"]) == ("pending", "pay", 1)
+    assert (task["input"], task["attributes"]) == ({"order": "o1", "cents": 500}, {"customer": "c9"})
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", task["created_at"])
+
+
+def test_why_says_what_a_task_in_postgresql_waits_for(shell: Shell, postgres_url: str):
+    store = f"--store={postgres_url}"
+    shell.ok(*PAY, PAID, "--id", "o1", store)
+
+    answer = shell.json("tasks", "why", "o1", store)
+
+    assert set(answer) == {"reason", "command"}
+    assert "no scheduler is running" in answer["reason"]
+    assert shell.ok("tasks", "why", "o1", store).startswith(answer["reason"])
+
+
+def test_waiting_prints_what_a_process_on_the_same_postgresql_returned(shell: Shell, postgres_url: str):
+    shell.environment["BACKSTAY_STORE"] = postgres_url
+    with shell.serving():
+        done = shell.type(*PAY, PAID, "--id", "o1", "--wait")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, '"paid 500"\n', "submitted o1\n")
+    assert shell.json("tasks", "show", "o1")["output"] == "paid 500"
+
+
+@pytest.mark.parametrize("command", [[*PAY, PAID], ["tasks", "ls", "--json"]])
+def test_a_postgresql_that_does_not_answer_is_one_line_without_the_password(shell: Shell, command: list[str]):
+    with socket.socket() as nobody:  # has the port, and takes no connection
+        nobody.bind((HOST, 0))
+        port = nobody.getsockname()[1]
+        done = shell.type(*command, "--store", f"postgresql://app:hidden@{HOST}:{port}/shop")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"Error: postgresql://app@{HOST}:{port}/shop: ")
+    assert "hidden" not in line
+
+
+def test_looking_for_a_store_that_is_not_in_postgresql_creates_none(
+    shell: Shell, postgres_database: PostgresDatabase
+):
+    done = shell.type("tasks", "ls", "--store", postgres_database.url)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    where = postgres_database.server.url()
+    assert done.stderr.startswith(
+        f"Error: there is no store in {where}, schema {postgres_database.schema}; name another with --store"
+    )
+    assert postgres_database.is_untouched()
 
 
 # The command itself

@@ -5,11 +5,17 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chaos.workload import ACKNOWLEDGED, FORWARD, UNDOABLE, Effects
+from tests.chaos.workload import ACKNOWLEDGED, FORWARD, UNDOABLE, Site
+from tests.support.databases import Database
+
+#: In one query, so that all of it is as of the same commit.
+EVERYTHING = """
+    SELECT task.id, task.state, step.key, step.state, step.attempt, step.undo_attempt
+      FROM task LEFT JOIN step ON step.task_key = task.key
+"""
 
 
 @dataclass(frozen=True)
@@ -18,25 +24,15 @@ class Standing:
 
     tasks: dict[str, str]
     steps: dict[str, str]
+    #: The number of the latest attempt, by the idempotency key that it has: that of a step, or of its undo.
+    attempts: dict[str, int]
     #: Whether all submissions had been acknowledged before that.
     acknowledged: bool
 
-    @classmethod
-    def of(cls, connection: sqlite3.Connection, *, acknowledged: bool) -> Standing:
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'step'").fetchone() is None:
-            return cls({}, {}, acknowledged)  # Killed before there was a schema.
-        tasks = connection.execute("SELECT key, id, state FROM task").fetchall()
-        ids = {key: task_id for key, task_id, _ in tasks}
-        steps = connection.execute("SELECT task_key, key, state FROM step").fetchall()
-        return cls(
-            {task_id: state for _, task_id, state in tasks},
-            {f"{ids[task_key]}/{key}": state for task_key, key, state in steps},
-            acknowledged,
-        )
-
-    def in_flight(self) -> set[str]:
-        """Those that may or may not have taken effect, which is what a kill leaves open."""
-        return self._in("running") | {f"{key}/undo" for key in self._in("undoing")}
+    def in_flight(self) -> set[tuple[str, int]]:
+        """The attempts that may or may not have taken effect, which is what a kill leaves open."""
+        keys = self._in("running") | {f"{key}/undo" for key in self._in("undoing")}
+        return {(key, self.attempts[key]) for key in keys}
 
     def over(self) -> set[str]:
         """Those that are recorded as done, and must never be done again."""
@@ -48,26 +44,36 @@ class Standing:
 
 
 class Account:
-    """Follows the orders of one folder through any number of kills, and settles at the end."""
+    """Follows the orders of one site through any number of kills, and settles at the end."""
 
-    def __init__(self, folder: Path, refused: Sequence[bool]) -> None:
-        self.folder = folder
+    def __init__(
+        self, folder: Path, database: Database, refused: Sequence[bool], *, lease: str = "1s"
+    ) -> None:
+        self.site = Site(folder, database.url, database.heir(lease=lease))
         self.kills = 0
         #: In which states the kills found the steps.
         self.found: set[tuple[str, str]] = set()
+        self._database = database
         self._refused = refused
-        self._in_flight: Counter[str] = Counter()
+        # What nobody has taken up again is found by the next kill as well: each attempt counts once.
+        self._in_flight: set[tuple[str, int]] = set()
         self._over: dict[str, int] = {}
 
     def standing(self) -> Standing | None:
         """How everything stands; ``None`` while a process keeps all others out of the store."""
         acknowledged = self._effects()[ACKNOWLEDGED] > 0
-        with closing(sqlite3.connect(self.folder / "store.db", timeout=0.5)) as connection:
-            try:
-                connection.execute("BEGIN")  # One look: all of it as of the same commit.
-                return Standing.of(connection, acknowledged=acknowledged)
-            except sqlite3.OperationalError:
-                return None
+        try:
+            rows = self._database.rows(EVERYTHING) if self._database.has_tables() else []
+        except sqlite3.OperationalError:
+            return None
+        steps = [(f"{task_id}/{key}", *rest) for task_id, _, key, *rest in rows if key is not None]
+        return Standing(
+            tasks={row[0]: row[1] for row in rows},
+            steps={key: state for key, state, _, _ in steps},
+            attempts={key: attempt for key, _, attempt, _ in steps}
+            | {f"{key}/undo": attempt for key, _, _, attempt in steps},
+            acknowledged=acknowledged,
+        )
 
     def note_kill(self, left: Standing | None) -> None:
         """A process was killed, and this is what it left, before anybody went on."""
@@ -76,7 +82,7 @@ class Account:
         assert not lost, "not all of what was acknowledged is there"
         self.kills += 1
         self.found |= set(left.steps.items())
-        self._in_flight.update(left.in_flight())
+        self._in_flight |= left.in_flight()
         effects = self._effects()
         for key in left.over():
             self._over.setdefault(key, effects[key])
@@ -90,20 +96,21 @@ class Account:
         tasks = {} if end is None else end.tasks
         assert tasks == {f"order-{number}": _end(refused) for number, refused in enumerate(self._refused)}
         assert set(effects) == expected
-        repeated = Counter({key: times for key, times in effects.items() if times > 1})
-        for key, times in repeated.items():
-            in_flight = self._in_flight[key]
-            assert times <= 1 + in_flight, f"{key} took effect {times} times, in flight at {in_flight} kills"
+        interrupted = Counter(key for key, _ in self._in_flight)
+        for key, times in effects.items():
+            assert times <= 1 + interrupted[key], (
+                f"{key} took effect {times} times, {interrupted[key]} of its attempts were interrupted"
+            )
         for key in expected & self._over.keys():
             assert effects[key] == self._over[key], f"{key} ran again after it was recorded"
         return (
             f"kills {self.kills} · tasks {len(tasks)} · processed {self._refused.count(False)}"
             f" · undone {self._refused.count(True)} · effects {effects.total()}, expected {len(expected)},"
-            f" repeated {effects.total() - len(expected)}, in flight at a kill {self._in_flight.total()}"
+            f" repeated {effects.total() - len(expected)}, in flight at a kill {len(self._in_flight)}"
         )
 
     def _effects(self) -> Counter[str]:
-        return Effects(self.folder / "effects").count()
+        return self.site.effects.count()
 
     def _expected(self) -> set[str]:
         found = set()

@@ -17,6 +17,7 @@ from tests.chaos.workload import (
     place_and_finish_unless_killed,
     run,
 )
+from tests.support.databases import Database
 
 pytestmark = pytest.mark.chaos
 
@@ -30,18 +31,20 @@ TRIES_MAX = 8
     "refused",
     [pytest.param(False, id="a task that is processed"), pytest.param(True, id="a task that is undone")],
 )
-def test_a_task_killed_at_any_write_boundary_goes_on_from_where_it_stood(tmp_path: Path, refused: bool):
-    accounts = killed_at_each_boundary(tmp_path, refused=refused)
+def test_a_task_killed_at_any_write_boundary_goes_on_from_where_it_stood(
+    tmp_path: Path, database: Database, refused: bool
+):
+    accounts = killed_at_each_boundary(tmp_path, database, refused=refused)
 
-    assert run(finish_each, [account.folder for account in accounts], [refused]) == 0
+    assert run(finish_each, [account.site for account in accounts], [refused]) == 0
 
     for account in accounts:
-        print(f"{account.folder.name}: {account.settle()}")
+        print(f"{account.site.folder.name}: {account.settle()}")
     found = set().union(*(account.found for account in accounts))
     assert found >= every_record(refused=refused), "some record was never the last one before a kill"
 
 
-def killed_at_each_boundary(folder: Path, *, refused: bool) -> list[Account]:
+def killed_at_each_boundary(folder: Path, database: Database, *, refused: bool) -> list[Account]:
     """One run for each boundary that some run came by; the first comes to its end and finds most of them."""
     accounts: list[Account] = []
     known: set[str] = set()
@@ -49,15 +52,15 @@ def killed_at_each_boundary(folder: Path, *, refused: bool) -> list[Account]:
     number = 0
     while tries:
         boundary, count = tries.popleft()
-        account = Account(folder / f"run-{number}", [refused])
+        account = Account(folder / f"run-{number}", database.another(), [refused])
         number += 1
-        account.folder.mkdir()
-        if run(place_and_finish_unless_killed, account.folder, [refused], boundary) == KILLED:
+        account.site.folder.mkdir()
+        if run(place_and_finish_unless_killed, account.site, [refused], boundary) == KILLED:
             account.note_kill(account.standing())
             accounts.append(account)
         elif boundary is not None and count < TRIES_MAX:
             tries.append((boundary, count + 1))
-        found = [name for name in Boundaries.passed_in(account.folder) if name not in known]
+        found = [name for name in Boundaries.passed_in(account.site.folder) if name not in known]
         known |= set(found)
         tries += [(name, 1) for name in found]
     print(f"{len(accounts)} of {len(known)} boundaries in {number} runs")
@@ -72,11 +75,13 @@ def every_record(*, refused: bool) -> set[tuple[str, str]]:
     return {(f"order-0/{key}", state) for key, state in (back + failure if refused else forward)}
 
 
-def test_orders_whose_process_is_killed_in_each_of_its_lives_one_boundary_later_all_end(tmp_path: Path):
+def test_orders_whose_process_is_killed_in_each_of_its_lives_one_boundary_later_all_end(
+    tmp_path: Path, database: Database
+):
     refused = [False, True, False]
-    account = Account(tmp_path, refused)
+    account = Account(tmp_path, database, refused)
 
-    while run(place_and_finish_unless_killed, tmp_path, refused, account.kills + 1) == KILLED:
+    while run(place_and_finish_unless_killed, account.site, refused, account.kills + 1) == KILLED:
         account.note_kill(account.standing())
 
     print(account.settle())

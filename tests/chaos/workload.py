@@ -13,13 +13,20 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from backstay import App, Permanent, Recovery, TaskFailed, current_step
+from backstay.client import Handle
+from backstay.errors import Unavailable
+from backstay.store.base import Store
+from backstay.store.postgres import PostgresStore
+from backstay.store.postgres.lane import Lane
 from backstay.store.sqlite import SqliteStore
 
 #: The keys of an order's steps, and of those that are undone when it is refused.
@@ -31,6 +38,9 @@ IN_FLIGHT = 50
 
 #: So long the writer stands still before it is killed: what would leave before its commit has the time to.
 PAUSE_SECONDS = 0.05
+
+#: Who could not place an order tries again after this pause.
+AGAIN_SECONDS = 0.1
 
 #: Written down like an effect once every submission has been acknowledged.
 ACKNOWLEDGED = "acknowledged"
@@ -109,6 +119,20 @@ def orders(effects: Effects) -> App:
     return app
 
 
+@dataclass(frozen=True)
+class Site:
+    """Where the processes of a test work: on this store, and beside it in a folder of their own."""
+
+    folder: Path
+    store: str
+    #: What an application has to be told so that it soon finds a killed process dead.
+    options: Mapping[str, str]
+
+    @property
+    def effects(self) -> Effects:
+        return Effects(self.folder / "effects")
+
+
 class Boundaries:
     """The write boundaries of one run: before and after each commit that changes a task or a step.
 
@@ -118,72 +142,136 @@ class Boundaries:
     """
 
     def __init__(self, folder: Path, kill_at: str | int | None) -> None:
-        self.store = SqliteStore(f"sqlite:///{folder / 'store.db'}", boundary=self._reached)
         self._file = folder / "boundaries"
         self._kill_at = kill_at
         self._passed = 0
-        self._records = "[][]"
 
     @staticmethod
     def passed_in(folder: Path) -> list[str]:
         file = folder / "boundaries"
         return file.read_text().splitlines() if file.exists() else []
 
+    def is_the_last(self, name: str) -> bool:
+        """Whether the process is to die at this boundary; one that is not is noted as passed."""
+        self._passed += 1
+        if self._kill_at in (name, self._passed):
+            return True
+        with self._file.open("a") as file:
+            file.write(f"{name}\n")
+        return False
+
+
+# What a transaction is about to commit, or has just committed, as it sees that itself.
+TASKS = "SELECT id, state FROM task ORDER BY id"
+STEPS = "SELECT key, state, attempt FROM step ORDER BY task_key, key"
+
+
+class SqliteBoundaries:
+    """There is one writer, in a thread of its own."""
+
+    def __init__(self, url: str, boundaries: Boundaries) -> None:
+        self.store = SqliteStore(url, boundary=self._reached)
+        self._boundaries = boundaries
+        self._records = "[][]"
+
     def _reached(self, moment: str) -> None:
         records = self._seen_by_the_writer()
         if records == self._records:
             return
-        self._passed += 1
-        name = f"{moment} {records}"
-        if self._kill_at in (name, self._passed):
+        if self._boundaries.is_the_last(f"{moment} {records}"):
             time.sleep(PAUSE_SECONDS)
             os.kill(os.getpid(), signal.SIGKILL)
-        with self._file.open("a") as file:
-            file.write(f"{name}\n")
         if moment == "after":
             self._records = records
 
     def _seen_by_the_writer(self) -> str:
-        """What the transaction at hand is about to commit, or has just committed."""
         assert self.store._writer is not None
         connection = self.store._writer._connection
-        tasks = connection.execute("SELECT id, state FROM task ORDER BY id").fetchall()
-        steps = connection.execute("SELECT key, state, attempt FROM step ORDER BY task_key, key").fetchall()
+        return f"{connection.execute(TASKS).fetchall()}{connection.execute(STEPS).fetchall()}"
+
+
+class PostgresBoundaries:
+    """There are several lanes, whose transactions overlap: each looks at what it has changed itself."""
+
+    #: Whether the transaction at hand wrote a row of ``task`` or ``step``.
+    _CHANGED = """
+        SELECT EXISTS (SELECT FROM task WHERE xmin = pg_current_xact_id()::xid)
+            OR EXISTS (SELECT FROM step WHERE xmin = pg_current_xact_id()::xid)
+    """
+
+    def __init__(self, url: str, boundaries: Boundaries) -> None:
+        reached = self._reached
+
+        class Watched(PostgresStore):
+            def _lane(self, name: str) -> Lane:
+                lane = super()._lane(name)
+                lane._boundary = partial(reached, lane)
+                return lane
+
+        self.store = Watched(url)
+        self._boundaries = boundaries
+        self._about_to_commit: dict[str, str] = {}
+
+    async def _reached(self, lane: Lane, moment: str) -> None:
+        if moment == "before":
+            self._about_to_commit[lane.id] = await self._changed_by(lane)
+        records = self._about_to_commit[lane.id]
+        if records and self._boundaries.is_the_last(f"{moment} {records}"):
+            await asyncio.sleep(PAUSE_SECONDS)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    async def _changed_by(self, lane: Lane) -> str:
+        """The records as the lane's transaction leaves them; nothing, if it leaves them as they were."""
+        assert lane._tables is not None
+        connection = lane._tables.connection
+        await connection.execute(f"SET LOCAL search_path = {self.store._address.schema}")
+        if not await connection.fetchval(self._CHANGED):
+            return ""
+        tasks = [tuple(row) for row in await connection.fetch(TASKS)]
+        steps = [tuple(row) for row in await connection.fetch(STEPS)]
         return f"{tasks}{steps}"
 
 
-def place_and_finish(folder: Path, refused: Sequence[bool]) -> None:
+def place_and_finish(site: Site, refused: Sequence[bool]) -> None:
     """Place an order for each of ``refused`` and run until all have ended. For a process of its own.
 
     The next process places the same orders again, under the same ids: it cannot know which of them
     were acknowledged.
     """
-    store = SqliteStore(f"sqlite:///{folder / 'store.db'}")
-    asyncio.run(_place_and_finish(folder, refused, store))
+    asyncio.run(_place_and_finish(site, refused, site.store))
 
 
-def place_and_finish_unless_killed(folder: Path, refused: Sequence[bool], kill_at: str | int | None) -> None:
+def place_and_finish_unless_killed(site: Site, refused: Sequence[bool], kill_at: str | int | None) -> None:
     """The same, but the process ends at a write boundary."""
-    asyncio.run(_place_and_finish(folder, refused, Boundaries(folder, kill_at).store))
+    kind = SqliteBoundaries if site.store.startswith("sqlite:") else PostgresBoundaries
+    store = kind(site.store, Boundaries(site.folder, kill_at)).store
+    asyncio.run(_place_and_finish(site, refused, store))
 
 
-async def _place_and_finish(folder: Path, refused: Sequence[bool], store: SqliteStore) -> None:
-    effects = Effects(folder / "effects")
-    app = orders(effects)
+async def _place_and_finish(site: Site, refused: Sequence[bool], store: str | Store) -> None:
+    app = orders(site.effects)
     inputs = [{"number": number, "refused": one} for number, one in enumerate(refused)]
-    async with app.run(store, in_flight=IN_FLIGHT):
-        placing = [app.submit("order", one, id=f"order-{one['number']}") for one in inputs]
-        handles = await asyncio.gather(*placing)
-        effects.add(ACKNOWLEDGED)
+    async with app.run(store, in_flight=IN_FLIGHT, **site.options):
+        handles = await asyncio.gather(*(_placed(app, one) for one in inputs))
+        site.effects.add(ACKNOWLEDGED)
         for handle in handles:
             with suppress(TaskFailed):
                 await handle.result()
 
 
-def finish_each(folders: Sequence[Path], refused: Sequence[bool]) -> None:
-    """Take up what was left in each of ``folders``, one after the other. For a process of its own."""
-    for folder in folders:
-        place_and_finish(folder, refused)
+async def _placed(app: App, order: dict[str, Any]) -> Handle:
+    """Place an order, as often as the store has no answer: another process may be placing the same ones."""
+    while True:
+        try:
+            return await app.submit("order", order, id=f"order-{order['number']}")
+        except Unavailable:
+            await asyncio.sleep(AGAIN_SECONDS)
+
+
+def finish_each(sites: Sequence[Site], refused: Sequence[bool]) -> None:
+    """Take up what was left at each of ``sites``, one after the other. For a process of its own."""
+    for site in sites:
+        place_and_finish(site, refused)
 
 
 # Children are forked from a server that has imported all of this: they start in milliseconds.

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -36,12 +35,15 @@ from backstay.errors import NotInWorkflow
 from backstay.observe import BREAKER_OPENED, LATE_REPLY, STEP_RETRIED, counters
 from backstay.scheduler.run import Run
 from backstay.store.base import Settle, Transition
-from backstay.store.sqlite import SqliteStore
+from tests.support.databases import AnyStore, Database
 from tests.support.running import eventually
 
 FAST: dict[str, Any] = {"supervisor_period": "50ms", "heartbeat": "1s", "lease": "10s"}
 ONCE = Retry(attempts=1)
 SOON = 10.0
+
+#: A complete-by that passes soon, but not before the record of the attempt is written: it would never begin.
+SHORT = "400ms"
 
 
 class Down(Exception):
@@ -49,8 +51,8 @@ class Down(Exception):
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'agents.db'}"
+def url(database: Database) -> str:
+    return database.url
 
 
 @pytest.fixture
@@ -368,7 +370,7 @@ async def test_a_step_that_calls_sys_exit_has_failed_and_ends_nobody_else(app: A
 async def test_an_async_step_is_cancelled_at_its_complete_by(app: App, url: str):
     """CB-13: every call ends, so the breaker, the retry and the supervisor can act."""
     ended: list[str] = []
-    agent = app.agent("drone", complete_by="80ms", retry=Retry(attempts=5, first="1ms"))
+    agent = app.agent("drone", complete_by=SHORT, retry=Retry(attempts=5, first="1ms"))
 
     @agent.step
     async def schedule() -> str:
@@ -397,7 +399,7 @@ async def test_an_async_step_is_cancelled_at_its_complete_by(app: App, url: str)
 async def test_a_step_that_will_not_be_cancelled_says_nothing_after_its_complete_by(app: App, url: str):
     """SAS: past its complete-by an agent says nothing; what it still returns changes nothing."""
     stubborn = asyncio.Event()
-    agent = app.agent("drone", complete_by="80ms", retry=ONCE)
+    agent = app.agent("drone", complete_by=SHORT, retry=ONCE)
 
     @agent.step
     async def schedule() -> str:
@@ -426,7 +428,7 @@ async def test_a_thread_step_gets_a_cancel_token_and_its_late_result_is_refused_
     app: App, url: str
 ):
     told = threading.Event()
-    agent = app.agent("drone", complete_by="80ms", retry=ONCE)
+    agent = app.agent("drone", complete_by=SHORT, retry=ONCE)
 
     @agent.step
     def schedule() -> str:
@@ -457,7 +459,7 @@ async def test_a_thread_that_hangs_keeps_its_slot_until_it_ends(app: App, url: s
     """Promise 10: abandoned threads are bounded by the agent's concurrency."""
     release = threading.Event()
     running: list[int] = []
-    agent = app.agent("drone", complete_by="80ms", retry=ONCE, concurrency=1)
+    agent = app.agent("drone", complete_by=SHORT, retry=ONCE, concurrency=1)
 
     @agent.step
     def schedule() -> str:
@@ -867,7 +869,7 @@ async def test_a_step_that_is_not_idempotent_is_never_tried_again_after_a_failur
 
 async def test_a_step_that_is_not_idempotent_is_not_repeated_when_its_complete_by_passes(app: App, url: str):
     calls: list[int] = []
-    agent = app.agent("bank", complete_by="60ms")
+    agent = app.agent("bank", complete_by=SHORT)
 
     @agent.step(idempotent=False)
     async def charge() -> None:
@@ -948,10 +950,12 @@ async def test_a_step_that_is_not_idempotent_is_not_taken_up_again_after_its_nei
     assert (failed.value.state, failed.value.step) == ("error", "charge:1")
 
 
-async def test_an_attempt_that_the_disk_held_up_past_its_complete_by_never_began(app: App, url: str):
+async def test_an_attempt_that_the_disk_held_up_past_its_complete_by_never_began(
+    app: App, database: Database
+):
     """Promise 4: it is not started any more; and as it never was, there is nothing unknown about it."""
 
-    class SlowStore(SqliteStore):
+    class SlowStore(AnyStore):
         held_up = 0
 
         def apply(self, transition: Transition, settle: Settle) -> None:
@@ -973,7 +977,7 @@ async def test_an_attempt_that_the_disk_held_up_past_its_complete_by_never_began
     async def order() -> str:
         return await charge()
 
-    async with app.run(SlowStore(url), **FAST):
+    async with app.run(database.store_as(SlowStore), **FAST):
         handle = await app.submit(order, id="t")
         assert await handle.result(SOON) == "paid"
         [step] = await app.steps("t")

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,6 +34,7 @@ from backstay.errors import (
     UnknownTask,
     UnknownWorkflow,
 )
+from tests.support.databases import Database
 
 FAST: dict[str, Any] = {"supervisor_period": "50ms", "heartbeat": "1s", "lease": "10s"}
 SOON = 10.0
@@ -57,11 +55,6 @@ class Address:
 class Account(pydantic.BaseModel):
     owner: str
     limit: float = 1.0
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "bad-input.db"
 
 
 @pytest.fixture
@@ -101,30 +94,21 @@ def app() -> App:
 
 
 @pytest.fixture
-async def client(app: App, path: Path) -> AsyncIterator[Client]:
+async def client(app: App, database: Database) -> AsyncIterator[Client]:
     """No role runs: what is in the store is what was written at the door."""
-    async with app.client(f"sqlite:///{path}", payload_bytes_max=LIMIT, inline_bytes_max=512) as client:
+    async with app.client(database.url, payload_bytes_max=LIMIT, inline_bytes_max=512) as client:
         yield client
 
 
-def rows(path: Path) -> dict[str, list[Any]]:
-    """Everything that is in the store."""
-    with closing(sqlite3.connect(path)) as connection:
-        tables = [
-            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        ]
-        return {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
-
-
 @pytest.fixture
-def refused(client: Client, path: Path) -> Callable[..., Any]:
+def refused(client: Client, database: Database) -> Callable[..., Any]:
     """Await something that must raise; whatever it was, the store is as it was before."""
 
     async def refused(kind: type[Exception], match: str, awaitable: Any) -> Exception:
-        before = rows(path)
+        before = database.content()
         with pytest.raises(kind, match=match) as raised:
             await awaitable
-        assert rows(path) == before
+        assert database.content() == before
         return raised.value
 
     return refused
@@ -316,24 +300,24 @@ async def test_an_unknown_task_is_named(client: Client, refused: Any):
 # Again
 
 
-async def test_the_same_content_twice_is_one_task(client: Client, path: Path):
+async def test_the_same_content_twice_is_one_task(client: Client, database: Database):
     """Also when the second time comes as JSON, in another order, or without what is the default anyway."""
     first = await client.submit("ship", Package(size=1, label="plain"), id="t")
-    before = rows(path)
+    before = database.content()
 
     for again in (Package(1), {"size": 1}, {"label": "plain", "size": 1}, {"size": 1, "label": "plain"}):
         handle = await client.submit("ship", again, id="t")
         assert handle.id == first.id
-    assert rows(path) == before
+    assert database.content() == before
 
 
-async def test_arguments_by_position_and_by_name_are_the_same_content(client: Client, path: Path):
+async def test_arguments_by_position_and_by_name_are_the_same_content(client: Client, database: Database):
     await client.submit("add", 1, 2, id="t")
-    before = rows(path)
+    before = database.content()
 
     for again in ((1,), ({"second": 2, "first": 1},), ({"first": 1},)):
         await client.submit("add", *again, id="t")
-    assert rows(path) == before
+    assert database.content() == before
 
 
 @pytest.mark.parametrize(
@@ -429,6 +413,8 @@ async def test_an_instant_is_kept_in_utc(client: Client, complete_by: Any):
         ({"a": None}, "attribute 'a': names and values must be text"),
         ({"a": "\ud800"}, "attribute 'a'"),
         ({"\ud800": "a"}, "attribute"),
+        ({"a": "b\0"}, "attribute 'a': names and values must be text"),
+        ({"a\0": "b"}, "attribute .*: names and values must be text"),
         (["a"], "attributes is .*; it must be an object of texts"),
         ("a", "attributes is .*; it must be an object of texts"),
     ],
@@ -445,7 +431,7 @@ async def test_attributes_at_their_limits_are_kept(client: Client):
     assert (await client.task(handle.id)).attributes == attributes
 
 
-@pytest.mark.parametrize("reply_to", ["", "x" * 201, 5, b"queue", "\ud800"], ids=ascii)
+@pytest.mark.parametrize("reply_to", ["", "x" * 201, 5, b"queue", "\ud800", "queue\0"], ids=ascii)
 async def test_reply_to_has_limits(client: Client, refused: Any, reply_to: Any):
     await refused(InvalidInput, "reply_to", client.submit("idle", reply_to=reply_to))
 
@@ -508,8 +494,8 @@ async def test_a_resubmission_begins_at_one_of_two_places(client: Client, refuse
 # What a step and a workflow give back
 
 
-async def outcome(app: App, workflow: Any, path: Path) -> tuple[TaskFailed, list[Any]]:
-    async with app.run(f"sqlite:///{path}", payload_bytes_max=LIMIT, inline_bytes_max=512, **FAST):
+async def outcome(app: App, workflow: Any, database: Database) -> tuple[TaskFailed, list[Any]]:
+    async with app.run(database.url, payload_bytes_max=LIMIT, inline_bytes_max=512, **FAST):
         await app.submit(workflow, id="t")
         with pytest.raises(TaskFailed) as failed:
             await app.handle("t").result(SOON)
@@ -540,7 +526,7 @@ RESULTS = {
 @pytest.mark.parametrize("in_thread", [False, True])
 @pytest.mark.parametrize("bad", RESULTS.values(), ids=RESULTS)
 async def test_a_step_result_that_cannot_be_kept_is_a_final_failure_of_unknown_outcome(
-    path: Path, bad: Bad, in_thread: bool
+    database: Database, bad: Bad, in_thread: bool
 ):
     """The work is done and nobody can be told what came of it: not tried again, but undone."""
     app = App("results")
@@ -568,7 +554,7 @@ async def test_a_step_result_that_cannot_be_kept_is_a_final_failure_of_unknown_o
     async def order() -> None:
         await step()
 
-    failed, [record] = await outcome(app, order, path)
+    failed, [record] = await outcome(app, order, database)
 
     assert (failed.state, failed.step) == ("undone", "make:1")
     assert failed.error is not None
@@ -581,14 +567,14 @@ async def test_a_step_result_that_cannot_be_kept_is_a_final_failure_of_unknown_o
 
 
 @pytest.mark.parametrize("bad", RESULTS.values(), ids=RESULTS)
-async def test_a_workflow_result_that_cannot_be_kept_is_an_error_of_its_code(path: Path, bad: Bad):
+async def test_a_workflow_result_that_cannot_be_kept_is_an_error_of_its_code(database: Database, bad: Bad):
     app = App("results")
 
     async def order():
         return bad.value
 
     order.__annotations__ = {"return": bad.kind}
-    failed, _ = await outcome(app, app.workflow(order), path)
+    failed, _ = await outcome(app, app.workflow(order), database)
 
     assert failed.state == "error"
     assert failed.error is not None
@@ -607,7 +593,7 @@ async def test_a_workflow_result_that_cannot_be_kept_is_an_error_of_its_code(pat
     ],
 )
 async def test_a_step_called_with_a_wrong_argument_is_an_error_and_leaves_no_record(
-    path: Path, args: Any, error: str, match: str
+    database: Database, args: Any, error: str, match: str
 ):
     app = App("results")
     agent = app.agent("math")
@@ -622,7 +608,7 @@ async def test_a_step_called_with_a_wrong_argument_is_an_error_and_leaves_no_rec
     async def order() -> None:
         await twice(*args)
 
-    failed, steps = await outcome(app, order, path)
+    failed, steps = await outcome(app, order, database)
 
     assert failed.state == "error"
     assert failed.error is not None
@@ -745,7 +731,7 @@ async def no_json(number: Package | Address) -> None: ...
     ],
 )
 async def test_a_signature_that_cannot_be_recorded_is_refused_at_the_start(
-    app: App, path: Path, kind: str, function: Any, match: str
+    app: App, database: Database, kind: str, function: Any, match: str
 ):
     """Not at the first task; and before the store is touched."""
     name = function.__name__
@@ -753,9 +739,9 @@ async def test_a_signature_that_cannot_be_recorded_is_refused_at_the_start(
     declare(function)
 
     with pytest.raises(InvalidDefinition, match=f"{kind} {name}: .*{match}"):
-        async with app.run(f"sqlite:///{path}"):
+        async with app.run(database.url):
             raise AssertionError("the body must not begin")
-    assert not path.exists()
+    assert database.is_untouched()
 
 
 @pytest.mark.parametrize("concurrency", [0, -1, 10_001])
@@ -839,13 +825,13 @@ def test_a_plan_is_made_of_steps(app: App):
 # Settings at the door
 
 
-async def test_an_unknown_setting_is_refused_before_anything_is_opened(app: App, path: Path):
+async def test_an_unknown_setting_is_refused_before_anything_is_opened(app: App, database: Database):
     with pytest.raises(InvalidSetting, match="no setting 'leese'"):
-        async with app.run(f"sqlite:///{path}", leese="5s"):
+        async with app.run(database.url, leese="5s"):
             raise AssertionError("the body must not begin")
     with pytest.raises(InvalidSetting, match="no setting 'leese'"):
-        app.client(f"sqlite:///{path}", leese="5s")
-    assert not path.exists()
+        app.client(database.url, leese="5s")
+    assert database.is_untouched()
 
 
 @pytest.mark.parametrize("url", ["postgres-ish", "mysql://x", "sqlite:x.db", "sqlite:///", ""])
@@ -855,9 +841,9 @@ async def test_a_store_of_unknown_kind_is_refused(app: App, url: Any):
             raise AssertionError("the body must not begin")
 
 
-async def test_bad_input_costs_the_running_app_nothing(app: App, path: Path):
+async def test_bad_input_costs_the_running_app_nothing(app: App, database: Database):
     """The same door while the roles run: refused one by one, and the next good one goes through."""
-    async with app.run(f"sqlite:///{path}", **FAST):
+    async with app.run(database.url, **FAST):
         calls = [app.submit("store", bad) for bad in (math.nan, Opaque(), "\ud800")]
         answers = await asyncio.gather(*calls, app.submit("store", 1, id="t"), return_exceptions=True)
         assert [type(answer) for answer in answers[:-1]] == [InvalidInput] * 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +14,6 @@ from tests.support.crashes import Crashes
 from tests.support.gate import Gate
 from tests.support.running import NEVER_STALE, LeapingClock, running, until
 from tests.support.shop import ENDED, Family, is_parked
-
-
-@pytest.fixture
-def crashes(tmp_path: Path) -> Crashes:
-    return Crashes(tmp_path / "history")
 
 
 async def test_a_child_is_a_task_of_its_own_and_its_parent_waits_parked(crashes: Crashes):
@@ -264,7 +258,7 @@ async def test_parent_and_child_come_to_the_same_end_after_a_crash_at_every_poin
         async with running(again.app, crash.store()) as client:
             parent = await until(client, "p", *ENDED)
             child = await until(client, "p:start-child:1", *ENDED)
-        assert (parent.state, child.state) == (end, end), crash.path.name
+        assert (parent.state, child.state) == (end, end), crash.name
         assert not (before["p"] & {"reserve:1"} and "parent's" in again.shop.done)
         assert not (before["p:start-child:1"] & {"reserve:1"} and "child's" in again.shop.done)
 
@@ -293,7 +287,7 @@ async def test_a_child_is_stopped_with_its_cancelled_parent_after_a_crash_at_eve
         async with running(Family(Gate()).app, crash.store()) as client:
             parent = await until(client, "p", *ENDED)
             child = await until(client, "p:start-child:1", *ENDED)
-        assert (parent.state, child.state) == (end, end), crash.path.name
+        assert (parent.state, child.state) == (end, end), crash.name
 
 
 async def test_a_child_that_lost_a_race_is_undone_after_a_crash_at_every_point(crashes: Crashes):
@@ -321,4 +315,4 @@ async def test_a_child_that_lost_a_race_is_undone_after_a_crash_at_every_point(c
         async with running(build(), crash.store()) as client:
             parent = await until(client, "p", *ENDED)
             child = await until(client, "p:start-child:1", *ENDED)
-        assert (parent.output, child.state) == ("that will do", "undone"), crash.path.name
+        assert (parent.output, child.state) == ("that will do", "undone"), crash.name

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +20,9 @@ from backstay.observe import INSTANCE_DEAD, LEASE_LOST, counters
 from backstay.store.base import Claimed, Standing
 from backstay.store.sqlite import SqliteStore
 from backstay.supervisor import sweep
+from tests.support.databases import AnyStore, Database, SqliteDatabase
 from tests.support.running import eventually
+from tests.support.stores import DyingStore, PatientStore
 
 FAST: dict[str, Any] = {"supervisor_period": "20ms", "heartbeat": "1s", "lease": "10s"}
 ONCE = Retry(attempts=1)
@@ -31,23 +30,7 @@ SOON = 10.0
 AN_HOUR = timedelta(hours=1)
 
 
-class DyingStore(SqliteStore):
-    """A process on this store ends like a killed one: it says nothing to anybody."""
-
-    async def retire(self, owner: Owner, *, now: datetime) -> int:
-        return 0
-
-
-class PatientStore(SqliteStore):
-    """Declares nobody dead before it is told to."""
-
-    may_bury = False
-
-    async def bury(self, *, lease: timedelta, now: datetime, spare: Owner | None = None) -> int:
-        return await super().bury(lease=lease, now=now, spare=spare) if self.may_bury else 0
-
-
-class StalledStore(SqliteStore):
+class StalledStore(AnyStore):
     """A scheduler on this store learns nothing new, and gives no sign of life, before it is ``awake``."""
 
     def __init__(self, url: str) -> None:
@@ -62,16 +45,6 @@ class StalledStore(SqliteStore):
     async def claim(self, owner: Owner, runs: Any, *, limit: int, now: datetime) -> list[Claimed]:
         await self.awake.wait()
         return await super().claim(owner, runs, limit=limit, now=now)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "recovery.db"
-
-
-@pytest.fixture
-def url(path: Path) -> str:
-    return f"sqlite:///{path}"
 
 
 class Shop:
@@ -113,18 +86,18 @@ class Shop:
         await asyncio.wait_for(self.began.wait(), SOON)
         self.began.clear()
 
-    async def crash(self, url: str) -> None:
+    async def crash(self, database: Database) -> None:
         """Run until the second step is at work, and die."""
-        async with self.app.run(DyingStore(url), **FAST):
+        async with self.app.run(database.store_as(DyingStore), **FAST | database.heir()):
             await self.app.submit(self.order, id="t")
             await self.at_work()
 
 
-def record(path: Path, task_id: str = "t") -> dict[str, Any]:
-    """The row of a task, as it stands in the file."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.row_factory = sqlite3.Row
-        return dict(connection.execute("SELECT * FROM task WHERE id = ?", (task_id,)).fetchone())
+def record(database: Database, task_id: str = "t") -> dict[str, Any]:
+    """What is recorded of a task: its state, whose it is, and who is blamed for what."""
+    names = ("state", "locked_by", "complete_by", "failure_count", "crash_count")
+    [row] = database.rows(f"SELECT {', '.join(names)} FROM task WHERE id = ?", task_id)
+    return dict(zip(names, row, strict=True))
 
 
 async def until(app: App, task_id: str, *states: str) -> Any:
@@ -140,30 +113,30 @@ async def ends(app: App, task_id: str) -> TaskFailed:
 # A process dies
 
 
-async def test_a_dead_instances_task_is_finished_by_another_from_where_it_stood(path: Path, url: str):
+async def test_a_dead_instances_task_is_finished_by_another_from_where_it_stood(database: Database):
     """Promises 2 and 5: the completed step is not run again, the interrupted one is, under its own key."""
     shop = Shop()
-    await shop.crash(url)
-    assert record(path)["state"] == "processing"
+    await shop.crash(database)
+    assert record(database)["state"] == "processing"
 
     shop.open.set()
-    async with shop.app.run(url, **FAST):
+    async with shop.app.run(database.url, **FAST | database.heir()):
         assert await shop.app.handle("t").result(SOON) == "sent at attempt 2"
         steps = {step.key: step for step in await shop.app.steps("t")}
 
     assert shop.paid == ["t/pay:1"]
     assert shop.sent == [1, 2]
     assert (steps["send:1"].attempt, steps["send:1"].failure_count) == (2, 0)
-    assert (record(path)["crash_count"], record(path)["failure_count"]) == (1, 0)
+    assert (record(database)["crash_count"], record(database)["failure_count"]) == (1, 0)
 
 
-async def test_an_app_that_runs_beside_it_takes_over_at_once(url: str):
-    """The operating system's lock tells of the death; nobody waits for a lease."""
-    shop, heir, store = Shop(), Shop(), StalledStore(url)
+async def test_an_app_that_runs_beside_it_takes_over(database: Database):
+    """At once on SQLite, where the operating system's lock tells of the death; else after the lease."""
+    shop, heir, store = Shop(), Shop(), database.store_as(StalledStore)
     heir.open.set()
     store.awake.clear()  # Not before the other has the task.
-    async with heir.app.run(store, lease="1h", heartbeat="20m", supervisor_period="20ms"):
-        await shop.crash(url)
+    async with heir.app.run(store, **{**FAST, "lease": "1h", "heartbeat": "20m", **database.heir()}):
+        await shop.crash(database)
         store.awake.set()
         assert await heir.app.handle("t").result(SOON) == "sent at attempt 2"
 
@@ -213,10 +186,10 @@ asyncio.run(main())
 """
 
 
-async def test_a_killed_process_loses_nothing(path: Path, url: str):
+async def test_a_killed_process_loses_nothing(database: Database):
     """Promise 5: kill -9 in the middle of a step; the work goes on here, without a person."""
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CHILD + RUN_CHILD, url, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", CHILD + RUN_CHILD, database.url, stdout=asyncio.subprocess.PIPE
     )
     assert child.stdout is not None
     try:
@@ -228,37 +201,37 @@ async def test_a_killed_process_loses_nothing(path: Path, url: str):
     here: dict[str, Any] = {}
     exec(CHILD, here)
     here["hang"] = False
-    async with here["app"].run(url, **FAST) as app:
+    async with here["app"].run(database.url, **FAST | database.heir()) as app:
         assert await app.handle("t").result(SOON) == "sent at attempt 2"
 
     assert here["calls"] == ["send 2"]
-    assert record(path)["crash_count"] == 1
+    assert record(database)["crash_count"] == 1
 
 
-async def test_crashes_are_counted_apart_and_compared_with_their_own_limit(path: Path, url: str):
+async def test_crashes_are_counted_apart_and_compared_with_their_own_limit(database: Database):
     """DESIGN §4: a few kill -9 never undo an innocent task, whatever Recovery.attempts says."""
     shop = Shop(attempts=1, crashes=4)
     for _ in range(3):
-        await shop.crash(url)
+        await shop.crash(database)
 
     shop.open.set()
-    async with shop.app.run(url, **FAST):
+    async with shop.app.run(database.url, **FAST | database.heir()):
         assert await shop.app.handle("t").result(SOON) == "sent at attempt 4"
 
-    assert (record(path)["crash_count"], record(path)["failure_count"]) == (3, 0)
+    assert (record(database)["crash_count"], record(database)["failure_count"]) == (3, 0)
     assert len(shop.paid) == 1
 
 
 @pytest.mark.parametrize(("then", "state"), [("undo", "undone"), ("error", "error"), ("wait", "error")])
 async def test_a_task_that_kills_too_many_processes_is_not_run_again(
-    path: Path, url: str, then: str, state: str
+    database: Database, then: str, state: str
 ):
     """Whatever then says: waiting would only kill the next one."""
     shop = Shop(crashes=2, then=then)
     for _ in range(2):
-        await shop.crash(url)
+        await shop.crash(database)
 
-    async with shop.app.run(url, **FAST):
+    async with shop.app.run(database.url, **FAST | database.heir()):
         failed = await ends(shop.app, "t")
 
     assert failed.state == state
@@ -268,12 +241,12 @@ async def test_a_task_that_kills_too_many_processes_is_not_run_again(
     assert shop.refunded == (["paid"] if state == "undone" else [])
 
 
-async def test_a_step_that_is_not_idempotent_is_not_repeated_after_a_crash(url: str):
+async def test_a_step_that_is_not_idempotent_is_not_repeated_after_a_crash(database: Database):
     """RT-4: nobody knows what it did, so it goes to then."""
     shop = Shop(idempotent=False, then="undo")
-    await shop.crash(url)
+    await shop.crash(database)
 
-    async with shop.app.run(url, **FAST):
+    async with shop.app.run(database.url, **FAST | database.heir()):
         failed = await ends(shop.app, "t")
 
     assert (failed.state, failed.step) == ("undone", "send:1")
@@ -286,24 +259,24 @@ async def test_a_step_that_is_not_idempotent_is_not_repeated_after_a_crash(url: 
 # A process stops
 
 
-async def test_a_graceful_stop_releases_its_tasks_and_blames_nobody(path: Path, url: str):
+async def test_a_graceful_stop_releases_its_tasks_and_blames_nobody(database: Database):
     shop = Shop(attempts=1, crashes=1)
-    async with shop.app.run(url, **FAST):
+    async with shop.app.run(database.url, **FAST):
         await shop.app.submit(shop.order, id="t")
         await shop.at_work()
 
-    row = record(path)
+    row = record(database)
     assert (row["state"], row["locked_by"], row["complete_by"]) == ("pending", None, None)
     assert (row["crash_count"], row["failure_count"]) == (0, 0)
 
     shop.open.set()
-    async with shop.app.run(url, **FAST):
+    async with shop.app.run(database.url, **FAST):
         assert await shop.app.handle("t").result(SOON) == "sent at attempt 2"
 
     assert len(shop.paid) == 1
 
 
-async def test_a_graceful_stop_in_the_middle_of_an_undo_blames_nobody_either(path: Path, url: str):
+async def test_a_graceful_stop_in_the_middle_of_an_undo_blames_nobody_either(database: Database):
     app = App("shop")
     agent = app.agent("shop", retry=ONCE)
     began, go_on = asyncio.Event(), asyncio.Event()
@@ -321,13 +294,13 @@ async def test_a_graceful_stop_in_the_middle_of_an_undo_blames_nobody_either(pat
         await pay()
         raise StepFailed("x", {"type": "Permanent", "message": "", "permanent": True})
 
-    async with app.run(url, **FAST):
+    async with app.run(database.url, **FAST):
         await app.submit(order, id="t")
         await asyncio.wait_for(began.wait(), SOON)
-    assert (record(path)["state"], record(path)["locked_by"]) == ("undoing", None)
+    assert (record(database)["state"], record(database)["locked_by"]) == ("undoing", None)
 
     go_on.set()
-    async with app.run(url, **FAST):
+    async with app.run(database.url, **FAST):
         assert (await ends(app, "t")).state == "undone"
 
 
@@ -335,11 +308,11 @@ async def test_a_graceful_stop_in_the_middle_of_an_undo_blames_nobody_either(pat
 
 
 async def test_an_instance_declared_dead_is_refused_every_write_and_starts_again_under_a_new_id(
-    path: Path, url: str
+    database: Database,
 ):
     """Promise 3: it was only stalled, and wakes up too late; what it computed is dropped."""
-    shop, store = Shop(), StalledStore(url)
-    other = SqliteStore(url)
+    shop, store = Shop(), database.store_as(StalledStore)
+    other = database.store()
     await other.open()
     try:
         async with shop.app.run(store, **FAST):
@@ -354,7 +327,7 @@ async def test_an_instance_declared_dead_is_refused_every_write_and_starts_again
             await eventually(
                 lambda: _as_it_is(counters[LEASE_LOST] - lost), lambda seen: seen == 1, what="a refusal"
             )
-            assert record(path)["state"] == "pending"
+            assert record(database)["state"] == "pending"
 
             store.awake.set()
             assert await handle.result(SOON) == "sent at attempt 2"
@@ -367,16 +340,16 @@ async def test_an_instance_declared_dead_is_refused_every_write_and_starts_again
     assert list(instances.values()) == [True]
     assert shop.sent == [1, 2]
     assert len(shop.paid) == 1
-    assert record(path)["crash_count"] == 1
+    assert record(database)["crash_count"] == 1
 
 
 # A run hangs
 
 
-async def test_a_run_past_its_complete_by_is_taken_away_and_begun_again(path: Path, url: str):
+async def test_a_run_past_its_complete_by_is_taken_away_and_begun_again(database: Database):
     """The failure is the run's: its step is attempted again without blame, its completed step is not."""
     shop = Shop(complete_by="500ms", attempts=2)
-    async with shop.app.run(url, **FAST):
+    async with shop.app.run(database.url, **FAST):
         handle = await shop.app.submit(shop.order, id="t")
         await shop.at_work()
         await shop.at_work()
@@ -384,15 +357,15 @@ async def test_a_run_past_its_complete_by_is_taken_away_and_begun_again(path: Pa
         assert await handle.result(SOON) == "sent at attempt 2"
         steps = {step.key: step for step in await shop.app.steps("t")}
 
-    assert record(path)["failure_count"] == 1
+    assert record(database)["failure_count"] == 1
     assert (steps["send:1"].attempt, steps["send:1"].failure_count) == (2, 0)
     assert len(shop.paid) == 1
 
 
-async def test_the_run_that_takes_over_from_one_that_overran_is_the_only_one(url: str):
+async def test_the_run_that_takes_over_from_one_that_overran_is_the_only_one(database: Database):
     """In the same scheduler the second run may begin before the first one has heard of its loss."""
 
-    class LateReader(SqliteStore):
+    class LateReader(AnyStore):
         async def standing(self, keys: Any) -> list[Standing]:
             await asyncio.sleep(0.1)
             return await super().standing(keys)
@@ -415,7 +388,7 @@ async def test_the_run_that_takes_over_from_one_that_overran_is_the_only_one(url
     async def order() -> None:
         await send()
 
-    async with app.run(LateReader(url), **FAST):
+    async with app.run(database.store_as(LateReader), **FAST):
         await app.submit(order, id="t")
         await asyncio.wait_for(began[1].wait(), SOON)
         await asyncio.wait_for(began[2].wait(), SOON)
@@ -430,9 +403,9 @@ async def test_the_run_that_takes_over_from_one_that_overran_is_the_only_one(url
 
 
 @pytest.mark.parametrize(("then", "state"), [("undo", "undone"), ("error", "error")])
-async def test_a_run_that_overruns_too_often_goes_to_then(path: Path, url: str, then: str, state: str):
-    shop = Shop(complete_by="200ms", attempts=2, then=then)
-    async with shop.app.run(url, **FAST):
+async def test_a_run_that_overruns_too_often_goes_to_then(database: Database, then: str, state: str):
+    shop = Shop(complete_by="500ms", attempts=2, then=then)
+    async with shop.app.run(database.url, **FAST):
         await shop.app.submit(shop.order, id="t")
         failed = await ends(shop.app, "t")
 
@@ -440,10 +413,10 @@ async def test_a_run_that_overruns_too_often_goes_to_then(path: Path, url: str, 
     assert failed.error is not None
     assert failed.error["type"] == "Overrun"
     assert shop.sent == [1, 2]
-    assert record(path)["failure_count"] == 2
+    assert record(database)["failure_count"] == 2
 
 
-async def test_a_task_that_only_stands_in_line_for_a_slot_does_not_overrun(url: str):
+async def test_a_task_that_only_stands_in_line_for_a_slot_does_not_overrun(database: Database):
     app = App("busy")
     counter = app.agent("counter", concurrency=1)
     gate = asyncio.Event()
@@ -464,7 +437,7 @@ async def test_a_task_that_only_stands_in_line_for_a_slot_does_not_overrun(url: 
     async def queue_up() -> str:
         return await pass_through()
 
-    async with app.run(store=url, supervisor_period="100ms"):
+    async with app.run(store=database.url, supervisor_period="100ms"):
         occupying = await app.submit(occupy)
         await eventually(lambda: app.steps(occupying.id), lambda steps: steps and steps[0].state == "running")
         queued = await app.submit(queue_up)
@@ -483,9 +456,9 @@ async def has_passed(instant: datetime) -> bool:
     return datetime.now(UTC) > instant  # noqa: TID251  The app runs on the machine's own clock here.
 
 
-async def test_then_wait_lets_an_overrun_task_rest_and_begin_again(url: str):
-    shop = Shop(complete_by="200ms", attempts=1, then="wait", wait="100ms")
-    async with shop.app.run(url, **FAST):
+async def test_then_wait_lets_an_overrun_task_rest_and_begin_again(database: Database):
+    shop = Shop(complete_by="500ms", attempts=1, then="wait", wait="100ms")
+    async with shop.app.run(database.url, **FAST):
         handle = await shop.app.submit(shop.order, id="t")
         await shop.at_work()
         task = await until(shop.app, "t", "waiting")
@@ -496,7 +469,7 @@ async def test_then_wait_lets_an_overrun_task_rest_and_begin_again(url: str):
 
 
 async def test_a_scheduler_whose_loop_hangs_past_a_steps_complete_by_loses_the_task_to_another(
-    path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ):
     """CT-1: it cannot even notice; the other one's sweep counts the attempt as failed and takes the task."""
     monkeypatch.setattr(sweep, "EXPIRY_GRACE", timedelta(milliseconds=100))
@@ -521,7 +494,7 @@ async def test_a_scheduler_whose_loop_hangs_past_a_steps_complete_by_loses_the_t
 
     async def hang() -> None:
         app, order = shop(hang=True)
-        async with app.run(url, **FAST):
+        async with app.run(database.url, **FAST):
             handle = await app.submit(order, id="t")
             assert await handle.result(SOON) == "sent at attempt 2"
 
@@ -529,26 +502,26 @@ async def test_a_scheduler_whose_loop_hangs_past_a_steps_complete_by_loses_the_t
     stuck = asyncio.create_task(asyncio.to_thread(asyncio.run, hang()))
     assert await asyncio.to_thread(hanging.wait, SOON)
     app, _ = shop(hang=False)
-    async with app.run(url, **FAST):
+    async with app.run(database.url, **FAST):
         assert await app.handle("t").result(SOON) == "sent at attempt 2"
         [step] = await app.steps("t")
     hung.set()
     await stuck
 
     assert (step.attempt, step.failure_count) == (2, 1)
-    assert record(path)["failure_count"] == 0
+    assert record(database)["failure_count"] == 0
     assert counters[LEASE_LOST] - lost == 1
 
 
 async def test_a_step_that_waits_in_line_after_a_crash_is_not_taken_for_an_overdue_one(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ):
     """DESIGN §4: a queued step has no complete-by, so waiting for a slot never burns an attempt."""
     monkeypatch.setattr(sweep, "EXPIRY_GRACE", timedelta(0))
 
     def shop(*, hang: bool) -> tuple[App, Any, asyncio.Event, asyncio.Event]:
         app = App("shop")
-        agent = app.agent("shop", complete_by="200ms", retry=ONCE, concurrency=1)
+        agent = app.agent("shop", complete_by="1s", retry=ONCE, concurrency=1)
         began, go_on = asyncio.Event(), asyncio.Event()
 
         @agent.step
@@ -574,14 +547,14 @@ async def test_a_step_that_waits_in_line_after_a_crash_is_not_taken_for_an_overd
         return app, (order, crowd), began, go_on
 
     app, (order, _), began, _ = shop(hang=True)
-    async with app.run(DyingStore(url), **FAST):
+    async with app.run(database.store_as(DyingStore), **FAST):
         await app.submit(order, id="t")
         await asyncio.wait_for(began.wait(), SOON)
         [interrupted] = await app.steps("t")
         assert interrupted.complete_by is not None
         overdue = interrupted.complete_by + timedelta(milliseconds=100)
 
-    store = PatientStore(url)
+    store = database.store_as(PatientStore)
     app, (_, crowd), began, go_on = shop(hang=False)
     async with app.run(store, **FAST):
         await app.submit(crowd)
@@ -619,10 +592,10 @@ def limit(store: SqliteStore) -> Callable[..., None]:
 
 
 async def test_on_a_full_disk_submissions_fail_loudly_and_running_tasks_resume_when_there_is_room(
-    path: Path, url: str
+    sqlite_database: SqliteDatabase,
 ):
     """Nothing acknowledged is lost, nothing unacknowledged is half there."""
-    app, store = App("shop"), SqliteStore(url)
+    app, store = App("shop"), SqliteStore(sqlite_database.url)
     full = limit(store)
     agent = app.agent("shop", retry=ONCE)
     began, go_on = asyncio.Event(), asyncio.Event()
@@ -657,28 +630,28 @@ async def test_on_a_full_disk_submissions_fail_loudly_and_running_tasks_resume_w
         assert await again.result(SOON) == 100_000
 
     assert calls == [1, 1]
-    assert record(path)["failure_count"] == 0
+    assert record(sqlite_database)["failure_count"] == 0
 
 
 # Entering and leaving
 
 
-async def test_an_error_in_the_body_comes_out_as_it_is(url: str):
+async def test_an_error_in_the_body_comes_out_as_it_is(database: Database):
     """Not in an ExceptionGroup: the roles beside it are nobody's business."""
     shop = Shop()
     error = KeyError("mine")
     with pytest.raises(KeyError) as raised:
-        async with shop.app.run(url, **FAST):
+        async with shop.app.run(database.url, **FAST):
             raise error
 
     assert raised.value is error
 
 
-async def test_cancelling_the_body_leaves_nothing_running_and_releases_the_task(path: Path, url: str):
+async def test_cancelling_the_body_leaves_nothing_running_and_releases_the_task(database: Database):
     shop = Shop()
 
     async def body() -> None:
-        async with shop.app.run(url, **FAST):
+        async with shop.app.run(database.url, **FAST):
             await shop.app.submit(shop.order, id="t")
             await asyncio.Event().wait()
 
@@ -689,13 +662,13 @@ async def test_cancelling_the_body_leaves_nothing_running_and_releases_the_task(
         await running
 
     assert leftovers() == (set(), set())
-    assert record(path)["state"] == "pending"
+    assert record(database)["state"] == "pending"
 
 
-async def test_after_the_context_nothing_runs_and_the_app_says_that_it_is_closed(url: str):
+async def test_after_the_context_nothing_runs_and_the_app_says_that_it_is_closed(database: Database):
     shop = Shop()
     shop.open.set()
-    async with shop.app.run(url, **FAST):
+    async with shop.app.run(database.url, **FAST):
         handle = await shop.app.submit(shop.order, id="t")
         await handle.result(SOON)
 
@@ -704,10 +677,10 @@ async def test_after_the_context_nothing_runs_and_the_app_says_that_it_is_closed
         await shop.app.submit(shop.order)
 
 
-async def test_a_store_that_cannot_be_opened_is_an_error_at_the_door_and_leaves_nothing(tmp_path: Path):
+async def test_a_store_that_cannot_be_opened_is_an_error_at_the_door_and_leaves_nothing(database: Database):
     shop = Shop()
     with pytest.raises(StoreUnavailable):
-        async with shop.app.run(f"sqlite:///{tmp_path / 'no' / 'such' / 'folder.db'}", **FAST):
+        async with shop.app.run(database.nowhere(), **FAST):
             raise AssertionError("the body must not begin")
 
     assert leftovers() == (set(), set())
@@ -715,7 +688,7 @@ async def test_a_store_that_cannot_be_opened_is_an_error_at_the_door_and_leaves_
         await shop.app.submit(shop.order)
 
 
-async def test_a_wrong_declaration_is_an_error_before_the_store_is_touched(path: Path, url: str):
+async def test_a_wrong_declaration_is_an_error_before_the_store_is_touched(database: Database):
     app = App("shop")
     agent = app.agent("shop")
 
@@ -723,30 +696,31 @@ async def test_a_wrong_declaration_is_an_error_before_the_store_is_touched(path:
     async def pay(*everything: int) -> None: ...
 
     with pytest.raises(InvalidDefinition, match=r"\*everything"):
-        async with app.run(url, **FAST):
+        async with app.run(database.url, **FAST):
             raise AssertionError("the body must not begin")
 
-    assert not path.exists()
+    assert database.is_untouched()
     assert leftovers() == (set(), set())
 
 
-async def test_an_app_runs_again_after_a_start_that_failed(tmp_path: Path, url: str):
+async def test_an_app_runs_again_after_a_start_that_failed(database: Database):
     shop = Shop()
     shop.open.set()
     with pytest.raises(StoreUnavailable):
-        async with shop.app.run(f"sqlite:///{tmp_path}", **FAST):
+        async with shop.app.run(database.nowhere(), **FAST):
             raise AssertionError("the body must not begin")
-    async with shop.app.run(url, **FAST):
+    async with shop.app.run(database.url, **FAST):
         handle = await shop.app.submit(shop.order)
         assert await handle.result(SOON) == "sent at attempt 1"
 
 
-async def test_one_run_inside_another_leaves_the_outer_one_as_it_was(tmp_path: Path, url: str):
+async def test_one_run_inside_another_leaves_the_outer_one_as_it_was(database: Database):
     outer, inner = Shop(), Shop()
     outer.open.set()
     inner.open.set()
-    async with outer.app.run(url, **FAST):
-        async with inner.app.run(url, **FAST), outer.app.run(f"sqlite:///{tmp_path / 'other.db'}", **FAST):
+    other = database.another()
+    async with outer.app.run(database.url, **FAST):
+        async with inner.app.run(database.url, **FAST), outer.app.run(other.url, **FAST):
             handle = await outer.app.submit(outer.order, id="elsewhere")
             assert await handle.result(SOON)
         handle = await outer.app.submit(outer.order, id="here")
@@ -755,16 +729,16 @@ async def test_one_run_inside_another_leaves_the_outer_one_as_it_was(tmp_path: P
             await outer.app.task("elsewhere")
 
 
-async def test_a_role_that_breaks_ends_the_app_with_its_error(url: str):
+async def test_a_role_that_breaks_ends_the_app_with_its_error(database: Database):
     """Without its roles an application only seems to run."""
 
-    class BrokenStore(SqliteStore):
+    class BrokenStore(AnyStore):
         async def claim(self, owner: Owner, runs: Any, *, limit: int, now: datetime) -> list[Claimed]:
             raise RuntimeError("a mistake in the engine")
 
     shop = Shop()
     with pytest.raises(Exception) as raised:
-        async with shop.app.run(BrokenStore(url), **FAST):
+        async with shop.app.run(database.store_as(BrokenStore), **FAST):
             await asyncio.wait_for(asyncio.Event().wait(), SOON)
 
     assert "a mistake in the engine" in repr(raised.value)

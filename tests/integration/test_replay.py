@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
-from pathlib import Path
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -65,11 +64,6 @@ def with_workflow(code: Code, gate: Gate, *, concurrency: int | None = None, **o
     return steps.app
 
 
-@pytest.fixture
-def crashes(tmp_path: Path) -> Crashes:
-    return Crashes(tmp_path / "history")
-
-
 async def recorded(client: Client, *keys: str) -> None:
     """Wait until these steps are recorded as ended."""
 
@@ -104,7 +98,7 @@ async def resumed(crash: Crash, code: Code) -> Task:
     async with running(with_workflow(code, gate), crash.store()) as client:
         task = await until(client, "t", "processed", "error", "undone")
     again = completed & set(gate.ran)
-    assert not again, f"resumed from {crash.path.name}: {again} had been completed and ran again"
+    assert not again, f"resumed from {crash.name}: {again} had been completed and ran again"
     return task
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -14,11 +13,6 @@ from tests.support.crashes import Crashes
 from tests.support.gate import Gate
 from tests.support.running import NEVER_STALE, LeapingClock, running, until
 from tests.support.shop import ENDED, Failing, Order
-
-
-@pytest.fixture
-def crashes(tmp_path: Path) -> Crashes:
-    return Crashes(tmp_path / "history")
 
 
 @pytest.fixture

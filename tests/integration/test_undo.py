@@ -8,7 +8,6 @@ import logging
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,13 +22,13 @@ from backstay import (
     TaskFailed,
     current_step,
     race,
-    sleep,
+    wait_for,
 )
-from backstay.domain.lease import Owner
 from backstay.errors import IllegalMove
 from backstay.store.base import Settle, Transition
-from backstay.store.sqlite import SqliteStore
+from tests.support.databases import AnyStore, Database
 from tests.support.running import eventually
+from tests.support.stores import DyingStore, PatientStore
 
 FAST: dict[str, Any] = {"supervisor_period": "20ms", "heartbeat": "1s", "lease": "10s"}
 ONCE = Retry(attempts=1)
@@ -38,22 +37,6 @@ SOON = 10.0
 
 class Down(Exception):
     """The service does not answer."""
-
-
-class DyingStore(SqliteStore):
-    """A process on this store ends like a killed one: it says nothing to anybody."""
-
-    async def retire(self, owner: Owner, *, now: datetime) -> int:
-        return 0
-
-
-class PatientStore(SqliteStore):
-    """Declares nobody dead before it is told to."""
-
-    may_bury = False
-
-    async def bury(self, *, lease: timedelta, now: datetime, spare: Owner | None = None) -> int:
-        return await super().bury(lease=lease, now=now, spare=spare) if self.may_bury else 0
 
 
 class Undone:
@@ -82,8 +65,8 @@ class Undone:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'undo.db'}"
+def url(database: Database) -> str:
+    return database.url
 
 
 @pytest.fixture
@@ -312,7 +295,7 @@ async def test_a_step_given_up_while_a_breaker_parked_it_is_undone_with_the_rest
 
     @app.workflow
     async def deliver() -> str:
-        await race(drone(), sleep("50ms"))
+        await race(drone(), wait_for("enough"))
         return "by van"
 
     other = App("undo")  # The same declarations, with a service that works again.
@@ -326,6 +309,10 @@ async def test_a_step_given_up_while_a_breaker_parked_it_is_undone_with_the_rest
 
     async with app.run(url, **FAST):
         handle = await app.submit(deliver, id="t")
+        await eventually(
+            lambda: states(app, "t"), lambda seen: seen.get("drone:1") == "pending", what="parking"
+        )
+        await app.signal("t", "enough")
         assert await handle.result(SOON) == "by van"
     async with other.run(url, **FAST):
         await other.undo("t")
@@ -550,7 +537,7 @@ async def test_an_undo_that_hangs_is_given_up_at_its_complete_by_and_repeated(
         if len(attempts) == 1:
             release.wait(SOON)
 
-    flight.undo(complete_by="100ms")(give_back_in_thread if in_thread else give_back)
+    flight.undo(complete_by="400ms")(give_back_in_thread if in_thread else give_back)
 
     @app.workflow
     async def holiday() -> None:
@@ -567,10 +554,12 @@ async def test_an_undo_that_hangs_is_given_up_at_its_complete_by_and_repeated(
     assert attempts == [1, 2]
 
 
-async def test_an_undo_that_the_disk_held_up_past_its_complete_by_is_not_started(app: App, url: str):
+async def test_an_undo_that_the_disk_held_up_past_its_complete_by_is_not_started(
+    app: App, database: Database
+):
     """Promise 4: past its complete-by an agent starts nothing, and the slot it had is free again."""
 
-    class SlowStore(SqliteStore):
+    class SlowStore(AnyStore):
         held_up = 0
 
         def apply(self, transition: Transition, settle: Settle) -> None:
@@ -595,7 +584,7 @@ async def test_an_undo_that_the_disk_held_up_past_its_complete_by_is_not_started
         await flight()
         raise StepFailed("x", {"type": "Permanent", "message": "", "permanent": True})
 
-    async with app.run(SlowStore(url), **FAST):
+    async with app.run(database.store_as(SlowStore), **FAST):
         await app.submit(holiday, id="t")
         assert (await ends(app, "t")).state == "undone"
 
@@ -1135,36 +1124,38 @@ def interrupted(app: App, travel: Undone, began: asyncio.Event | None, **step: A
     return holiday
 
 
-async def die_at_work(app: App, url: str, workflow: Any, began: asyncio.Event) -> Any:
+async def die_at_work(app: App, database: Database, workflow: Any, began: asyncio.Event) -> Any:
     """Run the task until its step is at work, and end like a killed process; the record of that step."""
-    async with app.run(DyingStore(url), **FAST):
+    async with app.run(database.store_as(DyingStore), **FAST):
         await app.submit(workflow, id="t")
         await asyncio.wait_for(began.wait(), SOON)
         return next(step for step in await app.steps("t") if step.key == "hotel:1")
 
 
-async def test_no_undo_starts_before_the_interrupted_attempts_complete_by(app: App, url: str):
+async def test_no_undo_starts_before_the_interrupted_attempts_complete_by(app: App, database: Database):
     """Whoever began it may still be at work until then: it was not seen to end."""
     travel, began = Undone(app), asyncio.Event()
     holiday = interrupted(app, travel, began, complete_by="900ms")
-    at_work = await die_at_work(app, url, holiday, began)
+    at_work = await die_at_work(app, database, holiday, began)
 
-    async with app.client(url) as client:
+    async with app.client(database.url) as client:
         await client.undo("t")
-    async with app.run(url, **FAST):
+    async with app.run(database.url, **FAST | database.heir()):
         assert (await ends(app, "t")).state == "undone"
 
     assert travel.order == ["hotel", "flight"]
     assert travel.told["hotel"] >= at_work.complete_by
 
 
-async def test_an_interrupted_step_that_waits_in_line_keeps_the_undo_waiting_as_well(app: App, url: str):
+async def test_an_interrupted_step_that_waits_in_line_keeps_the_undo_waiting_as_well(
+    app: App, database: Database
+):
     """It is taken up again and finds no slot; meanwhile the first attempt may still be at work."""
     travel, began = Undone(app), asyncio.Event()
     holiday = interrupted(app, travel, began, complete_by="1500ms")
-    at_work = await die_at_work(app, url, holiday, began)
+    at_work = await die_at_work(app, database, holiday, began)
 
-    busy, store = App("undo"), PatientStore(url)
+    busy, store = App("undo"), database.store_as(PatientStore)
     crowded = Undone(busy, concurrency=1)
     crowded.order, crowded.told = travel.order, travel.told
     interrupted(busy, crowded, None, complete_by="1500ms")
@@ -1187,6 +1178,7 @@ async def test_an_interrupted_step_that_waits_in_line_keeps_the_undo_waiting_as_
             lambda: states(busy, "t"), lambda seen: seen["hotel:1"] == "pending", what="queueing"
         )
         await busy.undo("t")
+        await until(busy, "t", "undoing")  # Before the slot is free, or the step would be quicker.
         await occupied.cancel(undo=False)
         assert (await ends(busy, "t")).state == "undone"
 
@@ -1262,7 +1254,7 @@ async def test_a_thread_that_heeds_its_cancel_token_lets_its_undo_start_at_once(
     assert travel.order == ["hotel unknown"]
 
 
-async def test_an_undo_goes_on_after_a_crash_where_it_stood(app: App, url: str):
+async def test_an_undo_goes_on_after_a_crash_where_it_stood(app: App, database: Database):
     """Promises 5 and 6, CT-3: what is undone is not undone again, what was under way is repeated."""
     travel = Undone(app)
     flight, car = travel.step("flight"), travel.step("car")
@@ -1287,12 +1279,12 @@ async def test_an_undo_goes_on_after_a_crash_where_it_stood(app: App, url: str):
         await car("Mini")
         raise StepFailed("pay:1", {"type": "Permanent", "message": "no funds", "permanent": True})
 
-    async with app.run(DyingStore(url), **FAST):
+    async with app.run(database.store_as(DyingStore), **FAST):
         await app.submit(holiday, id="t")
         await asyncio.wait_for(began.wait(), SOON)
     assert travel.order == ["car"]
 
-    async with app.run(url, **FAST):
+    async with app.run(database.url, **FAST | database.heir()):
         failed = await ends(app, "t")
 
     assert failed.state == "undone"

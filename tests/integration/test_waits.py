@@ -6,7 +6,6 @@ import asyncio
 import gc
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,11 +20,6 @@ from tests.support.running import NEVER_STALE, LeapingClock, eventually, running
 from tests.support.shop import ENDED, Family, Shop, is_parked, states
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-def crashes(tmp_path: Path) -> Crashes:
-    return Crashes(tmp_path / "history")
 
 
 @pytest.fixture
@@ -409,8 +403,8 @@ async def test_a_branch_that_fails_breaks_off_the_other_and_both_are_undone_afte
         async with running(app, crash.store()) as client:
             task = await until(client, "t", *ENDED)
             found = await states(client, "t")
-        assert task.state == "undone", crash.path.name
-        assert {found[key] for key in begun} <= {"undone"}, crash.path.name
+        assert task.state == "undone", crash.name
+        assert {found[key] for key in begun} <= {"undone"}, crash.name
 
 
 async def test_a_step_that_wins_against_a_sleep_gives_its_result_and_nobody_sleeps(
@@ -532,6 +526,6 @@ async def test_everything_at_once_comes_to_the_same_end_after_a_crash_at_every_p
             await go(client)
             end = await until(client, "t", *ENDED)
             child = await client.task("t:start-child:1")
-        assert (end.state, end.output, child.state) == (task.state, task.output, task.state), crash.path.name
+        assert (end.state, end.output, child.state) == (task.state, task.output, task.state), crash.name
         assert not {f'"{what}"' for what in again.done} & {text.decode() for (text,) in completed}
         assert not {f'"{what}"' for what, _ in again.undone} & {text.decode() for (text,) in undone}

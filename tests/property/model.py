@@ -5,23 +5,26 @@ Every method returns whether the store must say yes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from backstay.domain.states import STEP_ARROWS, TASK_ARROWS, StepState, TaskState
+from backstay.domain.states import SETTLED, STEP_ARROWS, TASK_ARROWS, StepState, TaskState
+from backstay.domain.step import StepKind
 
 HELD = (TaskState.PROCESSING, TaskState.UNDOING)
 CLAIMABLE = (TaskState.PENDING, TaskState.UNDOING)
 FORWARD = (TaskState.PENDING, TaskState.PROCESSING, TaskState.WAITING)
+UNDO_OVER = (TaskState.UNDONE, TaskState.UNDO_FAILED, TaskState.CANCELLED)
 
 
 @dataclass
 class Entry:
-    """A step, or the wait for a signal."""
+    """A step, or the wait for a signal or a child."""
 
     state: StepState
+    kind: StepKind = StepKind.STEP
     waits_for: str | None = None
     complete_by: datetime | None = None
     failures: int = 0
@@ -32,6 +35,9 @@ class Entry:
 @dataclass
 class Task:
     input: bytes
+    workflow: str = "ship"
+    parent: str | None = None
+    parent_step: str | None = None
     state: TaskState = TaskState.PENDING
     holder: str | None = None
     lock: int = 0
@@ -41,6 +47,7 @@ class Task:
     parked: bool = False
     wake_at: datetime | None = None
     request: str | None = None
+    request_at_claim: str | None = None
     journal: dict[str, Entry] = field(default_factory=dict)
     signals: list[list[Any]] = field(default_factory=list)  # name, dedup, consumed
 
@@ -62,11 +69,16 @@ class Task:
             self.state = TaskState.PENDING
         self.parked, self.wake_at = False, None
 
-    def unpark_if_called(self) -> None:
+    def is_told(self) -> bool:
+        """Whether a signal is there that it waits for."""
         awaited = {one.waits_for for one in self.journal.values() if one.state is StepState.RUNNING}
         told = any(name in awaited and not consumed for name, _, consumed in self.signals)
-        if self.parked and (self.request or (self.state is TaskState.WAITING and told)):
-            self.unpark()
+        return told and self.state is TaskState.WAITING
+
+    def has_running_child(self) -> bool:
+        return any(
+            one.kind is StepKind.CHILD and one.state is StepState.RUNNING for one in self.journal.values()
+        )
 
 
 class Model:
@@ -76,20 +88,30 @@ class Model:
 
     # The way in, and the scheduler
 
-    def submit(self, name: str, input: bytes) -> bool:
-        return self.tasks.setdefault(name, Task(input)).input == input
+    def submit(self, name: str, input: bytes, workflow: str) -> bool:
+        known = self.tasks.setdefault(name, Task(input, workflow))
+        return (known.input, known.workflow) == (input, workflow)
 
-    def claim(self, owner: str, limit: int, complete_by: datetime) -> list[str] | None:
+    def claim(
+        self, owner: str, workflows: Sequence[str], limit: int, complete_by: datetime
+    ) -> list[str] | None:
         if owner not in self.heartbeats:
             return None
         free = [
-            n for n, t in self.tasks.items() if t.state in CLAIMABLE and t.holder is None and not t.parked
+            name
+            for workflow in workflows
+            for name, task in self.tasks.items()
+            if task.workflow == workflow
+            and task.state in CLAIMABLE
+            and task.holder is None
+            and not task.parked
         ]
         for name in free[:limit]:
             task = self.tasks[name]
             if task.state is TaskState.PENDING:
                 task.state = TaskState.PROCESSING
             task.holder, task.lock, task.complete_by, task.wake_at = owner, task.lock + 1, complete_by, None
+            task.request_at_claim = task.request
         return free[:limit]
 
     def holds(self, owner: str, name: str, lock: int) -> bool:
@@ -132,15 +154,53 @@ class Model:
         if state not in TASK_ARROWS[task.state] | {task.state}:
             return False
         if awaited is not None:
-            task.journal[f"wait-{awaited}:1"] = Entry(StepState.RUNNING, waits_for=awaited)
+            task.journal[f"wait-{awaited}:1"] = Entry(
+                StepState.RUNNING, kind=StepKind.SIGNAL, waits_for=awaited
+            )
         task.state, task.holder, task.complete_by = state, None, None
         task.parked, task.wake_at = parked, wake_at
+        if task.request == task.request_at_claim:
+            task.request = None  # The holder knew of it, and has done what it asked for.
         if state is TaskState.ERROR and task.request:
             task.state = TaskState.PENDING  # What was asked for is still to be done.
         elif state not in FORWARD:
             task.request = None
-        task.unpark_if_called()
+        if state in SETTLED:
+            self.wake_parent(task)
+        self.unpark_if_called(name)
         return True
+
+    def start_child(
+        self, name: str, key: str, child: str, input: bytes, *, park: bool, wake_at: datetime | None
+    ) -> bool:
+        """An entry of the journal, the child that it stands for, and perhaps at once the wait for it."""
+        if park and TaskState.WAITING not in TASK_ARROWS[self.tasks[name].state]:
+            return False
+        if not self.write(name, key, Entry(StepState.RUNNING, kind=StepKind.CHILD)):
+            return False
+        self.tasks.setdefault(child, Task(input, parent=name, parent_step=key))
+        return not park or self.leave(name, TaskState.WAITING, parked=True, wake_at=wake_at)
+
+    def wake_parent(self, task: Task) -> None:
+        if task.parent is not None and self.tasks[task.parent].parked:
+            self.tasks[task.parent].unpark()
+
+    def unpark_if_called(self, name: str) -> None:
+        task = self.tasks[name]
+        if task.parked and (task.request or task.is_told() or self.has_child_that_is_over(name)):
+            task.unpark()
+
+    def has_child_that_is_over(self, name: str) -> bool:
+        """Whether a child has got where the parent waits for it: to its end, or through its undo."""
+        for child in self._those(lambda task: task.parent == name):
+            entry = self.tasks[name].journal.get(child.parent_step or "")
+            over = entry is not None and (
+                (entry.state is StepState.RUNNING and child.state in (TaskState.PROCESSED, *UNDO_OVER))
+                or (entry.state is StepState.UNDOING and child.state in UNDO_OVER)
+            )
+            if over:
+                return True
+        return False
 
     # Instances and the supervisor
 
@@ -153,8 +213,9 @@ class Model:
             task.crashes += crashes
         return len(held)
 
-    def bury(self, lease: timedelta, now: datetime) -> int:
-        dead = [owner for owner, beat in self.heartbeats.items() if now - beat > lease]
+    def bury(self, lease: timedelta, now: datetime, spare: str | None) -> int:
+        late = [owner for owner, beat in self.heartbeats.items() if now - beat > lease]
+        dead = [owner for owner in late if owner != spare]
         return sum(self.end(owner, crashes=1) for owner in dead)
 
     def wake(self, now: datetime) -> int:
@@ -192,15 +253,21 @@ class Model:
             return False
         if dedup is None or all(known[:2] != [signal, dedup] for known in task.signals):
             task.signals.append([signal, dedup, False])
-        task.unpark_if_called()
+        self.unpark_if_called(name)
         return True
 
     def cancel(self, name: str) -> bool:
         task = self.tasks[name]
-        if task.state is TaskState.PROCESSING:
+        stoppable = task.state in (TaskState.WAITING, TaskState.PENDING, TaskState.ERROR)
+        if task.state is TaskState.PROCESSING or (stoppable and task.has_running_child()):
+            if task.state in (TaskState.WAITING, TaskState.ERROR):
+                task.move(TaskState.PENDING)
             task.request = "cancel"
             return True
-        return task.move(TaskState.CANCELLED)
+        if not task.move(TaskState.CANCELLED):
+            return False
+        self.wake_parent(task)
+        return True
 
     def undo(self, name: str) -> bool:
         task = self.tasks[name]
@@ -250,5 +317,5 @@ class Model:
 
 
 def _overdue(entry: Entry, now: datetime) -> bool:
-    running = entry.state is StepState.RUNNING and entry.waits_for is None and not entry.ended
+    running = entry.state is StepState.RUNNING and entry.kind is StepKind.STEP and not entry.ended
     return running and entry.complete_by is not None and entry.complete_by < now

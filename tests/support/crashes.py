@@ -6,39 +6,52 @@ the tasks of a process that died. One that is resumed from every copy has been c
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import shutil
 import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from backstay.store.base import Store
+from backstay.store.migrate import load_migrations
 from backstay.store.sqlite import SqliteStore
-
-Row = tuple[Any, ...]
+from tests.support.databases import TABLES, Database, PostgresDatabase, Row, SqliteDatabase
 
 
 def store_at(path: Path, **options: Any) -> SqliteStore:
     return SqliteStore(f"sqlite:///{path}", **options)
 
 
-@dataclass(frozen=True)
 class Crash:
     """What is left of a store after a crash."""
 
-    path: Path
+    def __init__(self, name: str, restore: Callable[[], Database], options: Mapping[str, Any]) -> None:
+        self.name = name
+        self._restore = restore
+        self._options = options
 
-    def store(self) -> SqliteStore:
-        return store_at(self.path)
+    @cached_property
+    def _database(self) -> Database:
+        return self._restore()
+
+    def store(self) -> Store:
+        return self._database.store(**self._options)
+
+    def rows(self, query: str, *values: Any) -> list[Row]:
+        """As ``Database.rows``."""
+        return self._database.rows(query, *values)
 
     def step_states(self, task_id: str) -> dict[str, str]:
         """The state of each entry of a task's journal, by key."""
-        found = self.rows(
-            "SELECT step.key, step.state FROM step JOIN task ON task.key = step.task_key WHERE task.id = ?",
-            task_id,
+        query = (
+            "SELECT step.key, step.state FROM step JOIN task ON task.key = step.task_key WHERE task.id = ?"
         )
-        return dict(found)
+        return dict(self.rows(query, task_id))
 
     def completed(self, task_id: str) -> set[str]:
         return {key for key, state in self.step_states(task_id).items() if state == "completed"}
@@ -52,40 +65,144 @@ class Crash:
         """Everything that a resumed application goes by."""
         return self.rows("SELECT * FROM task ORDER BY key") + self.journal()
 
-    def rows(self, query: str, *values: Any) -> list[Row]:
-        with closing(sqlite3.connect(self.path)) as connection:
-            return connection.execute(query, values).fetchall()
 
-
-class Crashes:
+class Crashes(ABC):
     """Collects a copy of one store after each commit that changed something."""
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
-        self._folder = folder
-        self._path = folder / "original.db"
-        self._number = itertools.count()
+    def __init__(self) -> None:
         self.copies: list[Crash] = []
+        self._numbers = itertools.count()
+        self._kept: object = None
 
-    def store(self) -> SqliteStore:
-        """The store to run on."""
-        return store_at(self._path, boundary=self._committed)
+    @abstractmethod
+    def store(self) -> Store:
+        """The store to run on. It goes by the time that it is told."""
 
+    @abstractmethod
     def now(self) -> Crash:
         """What a crash at this very moment would leave."""
-        crash = Crash(self._folder / f"crash-{next(self._number)}.db")
-        with closing(sqlite3.connect(self._path)) as source, closing(sqlite3.connect(crash.path)) as target:
+
+    def _name(self) -> str:
+        return f"crash-{next(self._numbers)}"
+
+    def _keep(self, crash: Crash, content: object) -> None:
+        """Keep a copy, unless it holds nothing, or only what the one before it holds."""
+        if content and content != self._kept:
+            self._kept = content
+            self.copies.append(crash)
+
+
+class SqliteCrashes(Crashes):
+    """Copies the file."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        super().__init__()
+        self._database = database
+
+    def store(self) -> Store:
+        return self._database.store(boundary=self._committed)
+
+    def now(self) -> Crash:
+        name = self._name()
+        original = self._database.path
+        copy = original.with_name(f"{name}.db")
+        with closing(sqlite3.connect(original)) as source, closing(sqlite3.connect(copy)) as target:
             source.backup(target)
         # The lock files come along, the locks do not: the holders of the copy are found dead at once.
-        locks = self._path.with_name(self._path.name + "-instances")
+        locks = original.with_name(original.name + "-instances")
         if locks.exists():
-            shutil.copytree(locks, crash.path.with_name(crash.path.name + "-instances"))
-        return crash
+            shutil.copytree(locks, copy.with_name(copy.name + "-instances"))
+        return Crash(name, lambda: SqliteDatabase(copy), {})
 
     def _committed(self, moment: str) -> None:
-        if moment != "after":
-            return
-        crash = self.now()
-        before = self.copies[-1].content() if self.copies else []
-        if crash.content() != before:
-            self.copies.append(crash)
+        if moment == "after":
+            crash = self.now()
+            self._keep(crash, crash.content())
+
+
+#: What each table held, as COPY writes it down.
+Snapshot = dict[str, bytes]
+
+
+class PostgresCrashes(Crashes):
+    """Notes what the tables hold; a schema is made of that once somebody wants to see it.
+
+    Several connections write. They commit one at a time, so that none of the commits is passed over.
+    Who wrote is found dead at once: the copy is so old that every lease has run out.
+    """
+
+    # By the server's own clock a lease counts from the start of the server, which is not so old.
+    _OPTIONS: ClassVar = {"server_clock": False}
+    _TABLES: ClassVar = (*TABLES, "writer", "migration")
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        super().__init__()
+        self._database = database
+        self._one_at_a_time = asyncio.Lock()
+        self._committing: asyncio.Task[Any] | None = None
+
+    def store(self) -> Store:
+        return self._database.store(boundary=self._reached, **self._OPTIONS)
+
+    def now(self) -> Crash:
+        return self._crash(self._snapshot())
+
+    async def _reached(self, moment: str) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if moment == "before":
+            await self._one_at_a_time.acquire()
+            self._committing = task
+            task.add_done_callback(self._over)  # One that is cancelled meanwhile does not come to "after".
+        else:
+            self._committed()
+            task.remove_done_callback(self._over)
+            self._over(task)
+
+    def _over(self, task: asyncio.Task[Any]) -> None:
+        if self._committing is task:
+            self._committing = None
+            self._one_at_a_time.release()
+
+    def _committed(self) -> None:
+        snapshot = self._snapshot()
+        content = b"".join(snapshot[table] for table in ("task", "step", "signal"))
+        self._keep(self._crash(snapshot), content)
+
+    def _crash(self, snapshot: Snapshot) -> Crash:
+        return Crash(self._name(), lambda: self._restored(snapshot), self._OPTIONS)
+
+    def _snapshot(self) -> Snapshot:
+        connection, schema = self._database.look, self._database.schema
+        found: Snapshot = {}
+        with connection.transaction(), connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            for table in self._TABLES:
+                with cursor.copy(f"COPY (SELECT * FROM {schema}.{table} ORDER BY 1, 2) TO STDOUT") as copied:
+                    found[table] = b"".join(bytes(part) for part in copied)
+        return found
+
+    def _restored(self, snapshot: Snapshot) -> Database:
+        copy = self._database.another()
+        connection, schema = copy.look, copy.schema
+        with connection.transaction(), connection.cursor() as cursor:
+            cursor.execute(f"CREATE SCHEMA {schema}")
+            cursor.execute(
+                f"CREATE TABLE {schema}.migration (LIKE {self._database.schema}.migration INCLUDING ALL)"
+            )
+            for migration in load_migrations("backstay.store.postgres"):
+                cursor.execute(migration.sql.replace("{schema}", schema))
+            for table, rows in snapshot.items():
+                with cursor.copy(f"COPY {schema}.{table} FROM STDIN") as copying:
+                    copying.write(rows)
+            cursor.execute(f"UPDATE {schema}.instance SET heartbeat_at = 'epoch'")
+            keys = f"pg_get_serial_sequence('{schema}.task', 'key')"
+            cursor.execute(f"SELECT setval({keys}, max(key)) FROM {schema}.task")
+        return copy
+
+
+def crashes_on(database: Database) -> Crashes:
+    if isinstance(database, PostgresDatabase):
+        return PostgresCrashes(database)
+    assert isinstance(database, SqliteDatabase)
+    return SqliteCrashes(database)

@@ -27,6 +27,8 @@ def test_the_defaults_are_those_of_the_contract(tmp_path: Path):
     settings = load(folder=tmp_path)
 
     assert settings.store == "sqlite:///backstay.db"
+    assert settings.store_connections == 4
+    assert settings.accept_data_loss is False
     assert settings.agent_complete_by == timedelta(seconds=30)
     assert settings.workflow_complete_by == timedelta(minutes=10)
     assert settings.undo_complete_by == timedelta(minutes=5)
@@ -136,6 +138,7 @@ def test_a_number_in_the_file_is_a_whole_number(tmp_path: Path, value: str):
 @pytest.mark.parametrize(
     ("name", "value", "least"),
     [
+        ("store_connections", 0, 1),
         ("in_flight", 0, 1),
         ("journal_max", 0, 1),
         ("inline_bytes_max", -1, 0),
@@ -149,6 +152,46 @@ def test_a_number_has_a_least_value(tmp_path: Path, name: str, value: int, least
 
 def test_a_number_may_be_written_as_text(tmp_path: Path):
     assert load({"in_flight": " 1_000 "}, folder=tmp_path).in_flight == 1_000
+
+
+@pytest.mark.parametrize("value", ["8", 8, " 8 "])
+def test_the_connections_to_the_store_are_a_number(tmp_path: Path, value: Any):
+    assert load({"store_connections": value}, folder=tmp_path).store_connections == 8
+
+
+@pytest.mark.parametrize(
+    ("value", "truth"), [(True, True), (False, False), ("true", True), ("False", False), ("TRUE", True)]
+)
+def test_a_truth_is_true_or_false_however_it_is_written(tmp_path: Path, value: Any, truth: bool):
+    assert load({"accept_data_loss": value}, folder=tmp_path).accept_data_loss is truth
+
+
+def test_a_truth_may_come_from_the_environment(tmp_path: Path):
+    settings = load(folder=tmp_path, environment={"BACKSTAY_ACCEPT_DATA_LOSS": "true"})
+
+    assert settings.accept_data_loss is True
+
+
+@pytest.mark.parametrize(("written", "truth"), [("true", True), ("false", False), ("'true'", True)])
+def test_a_truth_may_come_from_the_file(tmp_path: Path, written: str, truth: bool):
+    write(tmp_path, f"accept_data_loss = {written}\n")
+
+    assert load(folder=tmp_path).accept_data_loss is truth
+
+
+def test_a_truth_in_an_option_wins_even_when_it_is_false(tmp_path: Path):
+    write(tmp_path, "accept_data_loss = true\n")
+    environment = {"BACKSTAY_ACCEPT_DATA_LOSS": "true"}
+
+    settings = load({"accept_data_loss": False}, folder=tmp_path, environment=environment)
+
+    assert settings.accept_data_loss is False
+
+
+@pytest.mark.parametrize("value", ["yes", "on", "1", "0", "", "t", " true", 1, 0, 1.0, ["true"]], ids=repr)
+def test_what_is_neither_true_nor_false_is_no_truth(tmp_path: Path, value: Any):
+    with pytest.raises(InvalidSetting, match=r"accept_data_loss is .*; it must be true or false"):
+        load({"accept_data_loss": value}, folder=tmp_path)
 
 
 @pytest.mark.parametrize("value", [5, ["sqlite:///x.db"], True])

@@ -56,3 +56,10 @@ def test_a_journal_is_read_in_the_order_in_which_it_was_begun_and_plans_come_las
     twin = a_step(key="c:1", started_at=NOON + timedelta(seconds=1), position=2)
 
     assert in_order_of_beginning([planned, twin, second, first]) == [first, second, twin, planned]
+
+
+def test_what_began_at_the_same_instant_is_read_in_the_same_order_whatever_order_it_comes_in():
+    twins = [a_step(StepState.RUNNING, key=key) for key in ("a:1", "b:1", "c:1")]
+    planned = [a_step(StepState.PENDING, key=key) for key in ("x:1", "y:1")]
+
+    assert in_order_of_beginning([*reversed(planned), *reversed(twins)]) == [*twins, *planned]

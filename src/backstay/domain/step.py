@@ -110,9 +110,13 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def in_order_of_beginning(steps: Iterable[StepRecord]) -> list[StepRecord]:
-    """As a person would read a journal; what was planned and not yet begun comes last."""
+    """As a person would read a journal; what was planned and not yet begun comes last.
+
+    Always the same: what began at the same instant comes in the order of its keys.
+    """
     return sorted(
-        steps, key=lambda step: (step.started_at is None, step.started_at or _NEVER, step.position or 0)
+        steps,
+        key=lambda step: (step.started_at is None, step.started_at or _NEVER, step.position or 0, step.key),
     )
 
 

@@ -161,6 +161,16 @@ class Store(Protocol):
     async def submit(self, tasks: Sequence[NewTask], *, now: datetime) -> list[Submitted | BackstayError]:
         """Record tasks. Known ids are answered one by one: the existing task, or IdConflict."""
 
+    async def submit_within(self, connection: object, task: NewTask, *, now: datetime) -> Submitted:
+        """Enter ``task`` in the transaction that the caller has open on its asynchronous ``connection``.
+
+        It is there once the caller commits. A known id gives the existing task, or raises IdConflict;
+        a connection that cannot be used raises InvalidRequest, and nothing is written.
+        """
+
+    def submit_in(self, connection: object, task: NewTask, *, now: datetime) -> Submitted:
+        """The same on a synchronous connection, from any thread; it waits as that connection does."""
+
     # The scheduler
 
     async def claim(

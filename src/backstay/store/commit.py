@@ -15,7 +15,7 @@ from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError, LeaseLost
-from backstay.observe import log
+from backstay.observe import WRITE_REFUSED, emit, log
 from backstay.store.base import Changes, Settle, Transition
 
 Posted = tuple[Transition, Settle]
@@ -81,7 +81,9 @@ def task_keys(posted: Iterable[Posted]) -> set[int]:
 
 def settle_all(judged: Iterable[tuple[Posted, BackstayError | None]]) -> None:
     """Tell each writer what became of its transition, now that the rest is durable."""
-    for (_, settle), refusal in judged:
+    for (transition, settle), refusal in judged:
+        if isinstance(refusal, LeaseLost):
+            emit(WRITE_REFUSED, task_key=transition.task_key, reason=refusal)
         try:
             settle(refusal)
         except Exception:  # noqa: BLE001  One writer's trouble must not leave its neighbours waiting.

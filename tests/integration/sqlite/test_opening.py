@@ -42,6 +42,26 @@ async def test_a_file_that_is_no_database_is_refused_and_not_touched(path: Path)
     assert path.read_bytes().startswith(b"these are my notes")
 
 
+@pytest.mark.parametrize("name", ["task", "migration"])
+async def test_a_file_with_a_table_of_the_application_in_our_place_is_refused_and_not_touched(
+    path: Path, name: str
+):
+    change(path, f"CREATE TABLE {name} (title TEXT)")
+    before = rows(path)
+
+    with pytest.raises(StoreUnavailable, match=f"names that the store needs: {name}; keep the store in"):
+        await SqliteStore(f"sqlite:///{path}").open()
+
+    assert rows(path) == before
+
+
+async def test_a_store_lives_beside_other_tables_of_the_application(path: Path, opened: OpenStore):
+    change(path, "CREATE TABLE orders (id TEXT)")
+
+    await (await opened()).close()
+    await (await opened()).close()
+
+
 async def test_a_folder_that_does_not_exist_is_named(tmp_path: Path):
     with pytest.raises(StoreUnavailable, match=r"store\.db: unable to open database file"):
         await SqliteStore(f"sqlite:///{tmp_path}/nowhere/store.db").open()

@@ -6,8 +6,12 @@ schema       brings the tables up to date
 tables       what is done to the tables through one connection
 lane         a connection that writes, and knows of each transaction whether it happened
 batch        a batch of transitions in one transaction
+submissions  a batch of submissions in one transaction
 committer    group commit on one lane
 news         what changed, told to the other processes
+entering     how one task is entered through somebody else's connection, without I/O
+drivers      callers' connections in the words of their drivers
+callers      tasks entered in transactions of callers
 store        the verbs
 """
 

@@ -1,22 +1,20 @@
 """A batch of transitions in one transaction: lock the fences, refuse what lost its lock, write the rest.
 
-It begins hopeful: all rows at once, waiting a moment for locks. A task that another transaction holds
-on to, or a row that breaks a rule of the schema, must not cost the others anything: then the batch is
-written again in the careful way.
+Nobody is waited for: what touches a task that another transaction holds on to is left for the next batch.
+All rows are written at once; should one of them break a rule of the schema, the batch is written again
+in ever smaller parts, until that one stands alone: the others lose nothing by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-import asyncpg
-
 from backstay.domain.states import SETTLED, TaskState
 from backstay.errors import BackstayError, Conflict
 from backstay.store.base import Changes, Transition
 from backstay.store.commit import Fences, Posted, Rows, owners
 from backstay.store.postgres.connection import REFUSALS
-from backstay.store.postgres.tables import Locks, Tables
+from backstay.store.postgres.tables import Tables
 
 
 class Batch:
@@ -24,8 +22,7 @@ class Batch:
 
     def __init__(self, posted: list[Posted]) -> None:
         self._all = posted
-        self.one_by_one = False
-        self._wait_for_locks = True
+        self.in_parts = False
         # Those that were judged, with why they were refused; and those that must be tried again.
         self.judged: list[tuple[Posted, BackstayError | None]] = []
         self.left: list[Posted] = []
@@ -33,27 +30,16 @@ class Batch:
     async def write(self, tables: Tables, changes: Changes) -> None:
         """Runs inside the batch's transaction, once per attempt at it."""
         epochs = await tables.epochs(sorted(owner.id for owner in owners(self._all)))
-        locks, held = await self._locks(tables)
+        locks, held = await tables.locks_at_hand(sorted(_keys(transition for transition, _ in self._all)))
         self._set_aside(held)
         fences = Fences(epochs, locks)
         self.judged = [(one, fences.refusal(one[0])) for one, _ in self.judged]
-        if not self.one_by_one:
-            accepted = [transition for (transition, _), refusal in self.judged if refusal is None]
+        accepted = [transition for (transition, _), refusal in self.judged if refusal is None]
+        if not self.in_parts:
             await _write(tables, accepted, changes)
             return
-        self.judged = [
-            (one, refusal or await _write_alone(tables, one[0], changes)) for one, refusal in self.judged
-        ]
-
-    async def _locks(self, tables: Tables) -> tuple[Locks, set[int]]:
-        keys = sorted(_keys(transition for transition, _ in self._all))
-        if not self._wait_for_locks:
-            return await tables.locks_at_hand(keys)
-        try:
-            return await tables.locks(keys), set()
-        except asyncpg.LockNotAvailableError:
-            self._wait_for_locks = False
-            raise
+        refusals = await _write_in_parts(tables, accepted, changes)
+        self.judged = [(one, refusal or refusals.get(id(one[0]))) for one, refusal in self.judged]
 
     def _set_aside(self, held: set[int]) -> None:
         """Leave what touches a held task for later, and with it whatever follows on the same task."""
@@ -101,12 +87,20 @@ async def _put_tasks(tables: Tables, rows: Rows) -> None:
     await tables.run_on("obey_requests", stopped, now)
 
 
-async def _write_alone(tables: Tables, transition: Transition, changes: Changes) -> BackstayError | None:
-    await tables.connection.execute("SAVEPOINT transition")
+async def _write_in_parts(
+    tables: Tables, transitions: list[Transition], changes: Changes
+) -> dict[int, BackstayError]:
+    """Write those that break no rule of the schema; the refusals of the others, by identity."""
+    await tables.connection.execute("SAVEPOINT part")
     try:
-        await _write(tables, [transition], changes)
+        await _write(tables, transitions, changes)
     except REFUSALS as error:
-        await tables.connection.execute("ROLLBACK TO transition")
-        return Conflict(f"the store refused a transition: {error}")
-    await tables.connection.execute("RELEASE transition")
-    return None
+        await tables.connection.execute("ROLLBACK TO part")
+        if len(transitions) == 1:
+            return {id(transitions[0]): Conflict(f"the store refused a transition: {error}")}
+    else:
+        await tables.connection.execute("RELEASE part")
+        return {}
+    half = len(transitions) // 2
+    first = await _write_in_parts(tables, transitions[:half], changes)
+    return first | await _write_in_parts(tables, transitions[half:], changes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
@@ -32,6 +33,8 @@ class Committer(Generic[Entry]):
         self._give_up = give_up
         self._entries: deque[Entry] = deque()
         self._called = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
         self._closing = False
         self._work = asyncio.create_task(self._run(), name=name)
 
@@ -39,7 +42,14 @@ class Committer(Generic[Entry]):
         if self._closing:
             raise Closed("the store is closed")
         self._entries.append(entry)
+        self._quiet.clear()
         self._called.set()
+
+    async def quiet(self, *, within: float) -> None:
+        """Come back once everything that was handed in has been answered, or time is up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._quiet.wait()
 
     async def close(self, *, within: float) -> None:
         """Commit what was handed in, as far as that is possible in time."""
@@ -56,6 +66,7 @@ class Committer(Generic[Entry]):
             await self._called.wait()
             self._called.clear()
             await self._commit_gathered()
+            self._quiet.set()
             if self._closing:
                 self._called.set()
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import asyncpg
 
-from backstay.clock import SystemClock
+from backstay.clock import Clock, SystemClock
 from backstay.errors import BackstayError, Conflict, StoreFull, StoreUnavailable
 from backstay.store.postgres.tables import Queries
 from backstay.store.postgres.url import Address
@@ -33,6 +33,8 @@ LOST: Final = (
     asyncpg.TooManyConnectionsError,
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,
+    # The server's last words arrived before the connection was closed, or the driver has lost the thread.
+    asyncpg.InternalClientError,
 )
 
 #: Something is wrong with what is to be written, not with the database: a rule of the schema is broken,
@@ -49,11 +51,13 @@ REFUSALS: Final = (
 class Server:
     """One PostgreSQL server as it was last seen."""
 
-    def __init__(self, address: Address, queries: Queries, *, accept_data_loss: bool) -> None:
+    def __init__(
+        self, address: Address, queries: Queries, *, accept_data_loss: bool, clock: Clock | None = None
+    ) -> None:
         self.address = address
         self._queries = queries
         self._accept_data_loss = accept_data_loss
-        self._clock = SystemClock()
+        self._clock = clock or SystemClock()
         self._ahead = timedelta(0)
 
     @property
@@ -80,17 +84,14 @@ class Server:
         asked_at = time.monotonic()
         version, fsync, synchronous, now = await connection.fetchrow(self._queries["server_facts"].sql)
         self.heard(now, took=time.monotonic() - asked_at)
-        if version // 10_000 < OLDEST_SERVER:
-            raise StoreUnavailable(
-                f"{self.address.label} runs PostgreSQL {version // 10_000};"
-                f" {OLDEST_SERVER} or newer is needed"
-            )
-        for name, value in (("fsync", fsync), ("synchronous_commit", synchronous)):
-            if value == "off" and not self._accept_data_loss:
-                raise StoreUnavailable(
-                    f"{self.address.label} runs with {name} = off: a task that was acknowledged may be lost"
-                    f" in a crash. Turn {name} on, or accept that with the setting accept_data_loss = true"
-                )
+        objection = why_refused(
+            version=version,
+            fsync=fsync,
+            synchronous_commit=synchronous,
+            accept_data_loss=self._accept_data_loss,
+        )
+        if objection is not None:
+            raise StoreUnavailable(f"{self.address.label} {objection}")
 
     def heard(self, now: datetime, *, took: float) -> None:
         """The server's clock said ``now`` in an answer that took ``took`` seconds."""
@@ -120,3 +121,16 @@ class Server:
                 return Conflict(f"{label}: {error}")
             case _:
                 return StoreUnavailable(f"{label}: {str(error) or type(error).__name__}")
+
+
+def why_refused(*, version: int, fsync: str, synchronous_commit: str, accept_data_loss: bool) -> str | None:
+    """What is wrong with a server, given what it says of itself; ``None`` when it can be used."""
+    if version // 10_000 < OLDEST_SERVER:
+        return f"runs PostgreSQL {version // 10_000}; {OLDEST_SERVER} or newer is needed"
+    for name, value in (("fsync", fsync), ("synchronous_commit", synchronous_commit)):
+        if value == "off" and not accept_data_loss:
+            return (
+                f"runs with {name} = off: a task that was acknowledged may be lost in a crash."
+                f" Turn {name} on, or accept that with the setting accept_data_loss = true"
+            )
+    return None

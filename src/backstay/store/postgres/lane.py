@@ -30,11 +30,15 @@ FOREVER: Final = float("inf")
 
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 1.0
-_GOODBYE_SECONDS: Final = 2.0
+GOODBYE_SECONDS: Final = 2.0
 
 # Set per transaction, since a pooler may hand out another session each time. A transaction that
-# its process left standing, stopped or cut off, must not hold what it locked for long.
-BEGIN: Final = "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = '5s'"
+# its process left standing, stopped or cut off, must not hold what it locked for long. What is read
+# behind a lock must be newer than the lock, whatever isolation the database has by default.
+BEGIN: Final = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED;"
+    " SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = '5s';"
+)
 
 Answer = TypeVar("Answer")
 Operation = Callable[[Tables, Changes], Awaitable[Answer]]
@@ -67,8 +71,11 @@ class Lane:
         channel: str,
         inline_bytes_max: int,
         boundary: Boundary | None = None,
+        first: str = "",
     ) -> None:
+        """``first`` is said together with the beginning of each transaction, which saves a round trip."""
         self.id = id
+        self._begin = BEGIN + first
         self._server = server
         self._queries = queries
         self._channel = channel
@@ -102,16 +109,20 @@ class Lane:
     async def close(self) -> None:
         """Let go of the connection; whoever still tries gives up."""
         self._closed = True
+        if self._turn.locked():
+            self._discard()  # or they would be told only when their patience is at its end
         tables, self._tables = self._tables, None
         if tables is not None:
             with contextlib.suppress(*LOST):
-                await tables.connection.close(timeout=_GOODBYE_SECONDS)
+                await tables.connection.close(timeout=GOODBYE_SECONDS)
 
     async def _try(self, attempt: Callable[[], Awaitable[Answer]], give_up_at: float) -> Answer:
         async with self._turn:
             for pause in _pauses():
                 try:
                     return await attempt()
+                except InDoubt:
+                    raise  # To try again what may have happened would be to do it twice.
                 except REFUSALS as error:
                     raise self._server.translated(error) from error
                 except _AGAIN as error:
@@ -127,7 +138,7 @@ class Lane:
         changes = Changes(settled=[], touched=[])
         number = self._number + 1
         async with self._connected() as tables:
-            await tables.connection.execute(BEGIN)
+            await tables.connection.execute(self._begin)
             await tables.run("mark", id=self.id, number=number)
             answer = await operation(tables, changes)
             if told := notices(changes, self.id):

@@ -113,7 +113,7 @@ class News:
         try:
             await self._connect()
             await self._send(probe)
-        except (*LOST, asyncpg.PostgresError, BackstayError) as error:
+        except (*LOST, asyncpg.PostgresError, asyncpg.InterfaceError, BackstayError) as error:
             return str(self._server.translated(error))
         if await _within(PROBE_WAIT_SECONDS, self._heard.wait()):
             return None

@@ -6,16 +6,15 @@ from typing import Final
 
 import asyncpg
 
-from backstay.errors import StoreUnavailable
+from backstay.errors import InvalidSetting, StoreUnavailable
 from backstay.store.migrate import Migration, load_migrations, outstanding
 from backstay.store.postgres.tables import Tables
 from backstay.store.postgres.url import Address
 
 _PACKAGE: Final = "backstay.store.postgres"
+_SCHEMA: Final = "CREATE SCHEMA {schema}"
 _MIGRATION_TABLE: Final = """
-CREATE SCHEMA IF NOT EXISTS {schema};
-CREATE TABLE IF NOT EXISTS {schema}.migration
-    (number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL);
+CREATE TABLE {schema}.migration (number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL)
 """
 
 
@@ -32,7 +31,7 @@ async def migrate(tables: Tables, address: Address) -> int:
         # Two processes that find an empty database must not both fill it.
         await tables.run("one_at_a_time", name=f"backstay {address.schema}")
         if not await is_store(tables, address):
-            await _create(connection, address)
+            await _create(tables, address)
         applied = {row[0]: row[1] for row in await tables.run("applied_migrations")}
         missing = outstanding(load_migrations(_PACKAGE), applied)
         for migration in missing:
@@ -40,12 +39,26 @@ async def migrate(tables: Tables, address: Address) -> int:
     return len(missing)
 
 
-async def _create(connection: asyncpg.Connection, address: Address) -> None:
+async def _create(tables: Tables, address: Address) -> None:
+    name, label = address.schema, address.label
+    [[in_sql, exists]] = await tables.run("schema_facts", name=name)
+    if in_sql != name:
+        raise InvalidSetting(
+            f"schema in the store's URL is {name!r}, a word that PostgreSQL keeps for itself; choose another"
+        )
     try:
-        await connection.execute(_MIGRATION_TABLE.replace("{schema}", address.schema))
+        # Even where it exists, nobody may "create it if not" who may not create.
+        if not exists:
+            await tables.connection.execute(_SCHEMA.replace("{schema}", name))
+        await tables.connection.execute(_MIGRATION_TABLE.replace("{schema}", name))
     except asyncpg.InsufficientPrivilegeError as error:
+        if exists:
+            raise StoreUnavailable(
+                f"{label}: this user may not make tables in the schema {name} ({error});"
+                " have CREATE on the schema granted"
+            ) from error
         raise StoreUnavailable(
-            f"{address.label}: the schema {address.schema} is not there, and this user may not make it"
+            f"{label}: the schema {name} is not there, and this user may not make it"
             f" ({error}); have it made, or grant CREATE on the database"
         ) from error
 

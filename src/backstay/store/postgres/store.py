@@ -6,8 +6,10 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, TypeVar
 
 import asyncpg
@@ -17,7 +19,7 @@ from backstay.domain.lease import Owner
 from backstay.domain.operate import check_hears
 from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
-from backstay.domain.task import NewTask, TaskRecord, first_record
+from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError, Closed, Conflict, LeaseLost, StoreUnavailable
 from backstay.store.base import (
     Amend,
@@ -34,13 +36,23 @@ from backstay.store.base import (
     Transition,
 )
 from backstay.store.commit import Posted, settle_all
-from backstay.store.decisions import amended, check_room_for_signal, known_task, listing, taken_away
+from backstay.store.decisions import amended, check_room_for_signal, listing, taken_away
 from backstay.store.postgres.batch import Batch
+from backstay.store.postgres.callers import Callers
 from backstay.store.postgres.committer import Committer
-from backstay.store.postgres.connection import LOST, REFUSALS, Server
-from backstay.store.postgres.lane import FOREVER, PATIENCE_SECONDS, Boundary, Lane, Lanes, Operation
+from backstay.store.postgres.connection import LOST, Server
+from backstay.store.postgres.lane import (
+    FOREVER,
+    GOODBYE_SECONDS,
+    PATIENCE_SECONDS,
+    Boundary,
+    Lane,
+    Lanes,
+    Operation,
+)
 from backstay.store.postgres.news import News
 from backstay.store.postgres.schema import is_store, migrate
+from backstay.store.postgres.submissions import TOGETHER, Answers, Submission, SubmissionBatch, answer_all
 from backstay.store.postgres.tables import SHAPE, Tables
 from backstay.store.postgres.url import address_of
 from backstay.store.rows import Row, as_json
@@ -52,22 +64,21 @@ INLINE_BYTES_MAX: Final = 16 * 1024
 # So long a store that is being closed tries to write what was handed in.
 CLOSE_SECONDS: Final = 5.0
 
-# One submission may wait so long for another transaction that is submitting the same id.
-_ALONE_SECONDS: Final = 1.0
-
 Answer = TypeVar("Answer")
-Answers = list[Submitted | BackstayError]
 
 
-@dataclass(slots=True)
-class _Submission:
-    tasks: Sequence[NewTask]
-    now: datetime
-    future: asyncio.Future[Answers]
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """What there is only while the store is open."""
 
-
-class _Apart(Exception):
-    """One of several submissions is in trouble: each must be tried by itself."""
+    transitions: Committer[Posted]
+    submissions: Committer[Submission]
+    # The heartbeat has a lane of its own: whatever holds up the others must not cost the lease.
+    heartbeat: Lane
+    lanes: Lanes
+    listening: asyncio.Task[None]
+    every_lane: list[Lane]
+    callers: Callers
 
 
 class PostgresStore:
@@ -88,22 +99,14 @@ class PostgresStore:
         self._inline_bytes_max = inline_bytes_max
         self._server_clock = server_clock
         self._boundary = boundary
-        self._queries = {
-            name: numbered(sql)
-            for name, sql in load_queries("backstay.store.postgres", schema=address.schema).items()
-        }
+        self._named_queries = load_queries("backstay.store.postgres", schema=address.schema)
+        self._queries = {name: numbered(sql) for name, sql in self._named_queries.items()}
         self._server = Server(address, self._queries, accept_data_loss=accept_data_loss)
         self._session = uuid.uuid4().hex
         self._channel = f"backstay_{address.schema}"
-        self._transitions_lane = self._lane("transitions")
-        self._submissions_lane = self._lane("submissions")
-        # The heartbeat has a lane of its own: whatever holds up the others must not cost the lease.
-        self._heartbeat_lane = self._lane("heartbeat")
-        self._lanes = Lanes([self._lane(f"lane-{number}") for number in range(connections)])
+        self._connections = connections
         self._news = News(self._server, session=self._session, channel=self._channel, send=self._notify)
-        self._transitions: Committer[Posted] | None = None
-        self._submissions: Committer[_Submission] | None = None
-        self._listening: asyncio.Task[None] | None = None
+        self._open: _Open | None = None
 
     @property
     def ahead(self) -> timedelta:
@@ -114,13 +117,34 @@ class PostgresStore:
             await self._prepare(must_exist=must_exist)
         except (*LOST, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise self._server.translated(error) from error
-        self._transitions = Committer(
-            self._commit_transitions, give_up=_refuse_all, name="backstay-transitions"
+        self._open = self._opening()
+
+    def _opening(self) -> _Open:
+        transitions, heartbeat = self._lane("transitions"), self._lane("heartbeat")
+        submissions = self._lane("submissions", first=TOGETHER)
+        others = [self._lane(f"lane-{number}") for number in range(self._connections)]
+        return _Open(
+            transitions=Committer(
+                partial(self._commit_transitions, transitions),
+                give_up=_refuse_all,
+                name="backstay-transitions",
+            ),
+            submissions=Committer(
+                partial(self._commit_submissions, submissions),
+                give_up=answer_all,
+                name="backstay-submissions",
+            ),
+            heartbeat=heartbeat,
+            lanes=Lanes(others),
+            listening=asyncio.create_task(self._news.run(), name="backstay-news"),
+            every_lane=[transitions, submissions, heartbeat, *others],
+            callers=Callers(
+                self._server,
+                self._named_queries,
+                channel=self._channel,
+                inline_bytes_max=self._inline_bytes_max,
+            ),
         )
-        self._submissions = Committer(
-            self._commit_submissions, give_up=_answer_all, name="backstay-submissions"
-        )
-        self._listening = asyncio.create_task(self._news.run(), name="backstay-news")
 
     async def _prepare(self, *, must_exist: bool) -> None:
         connection = await self._server.connect()
@@ -137,16 +161,17 @@ class PostgresStore:
             connection.terminate()
 
     async def close(self) -> None:
-        if self._transitions is None or self._submissions is None or self._listening is None:
+        if self._open is None:
             return
-        self._listening.cancel()
-        await asyncio.wait([self._listening])
-        await self._submissions.close(within=CLOSE_SECONDS)
-        await self._transitions.close(within=CLOSE_SECONDS)
+        self._open.listening.cancel()
+        await asyncio.wait([self._open.listening])
+        await asyncio.gather(
+            self._open.submissions.close(within=CLOSE_SECONDS),
+            self._open.transitions.close(within=CLOSE_SECONDS),
+        )
         await self._forget_lanes()
-        for lane in self._all_lanes():
-            await lane.close()
-        self._transitions = None
+        await asyncio.gather(*(lane.close() for lane in self._open.every_lane))
+        self._open = None
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         return self._news.listen(listener)
@@ -177,12 +202,14 @@ class PostgresStore:
                 raise LeaseLost("this instance", owner.id)
             self._server.heard(answer[0][0], took=time.monotonic() - asked_at)
 
-        await self._write(operation, lane=self._heartbeat_lane)
+        await self._write(operation, lane=self._opened.heartbeat)
 
     async def retire(self, owner: Owner, *, now: datetime) -> int:
         async def operation(tables: Tables, changes: Changes) -> int:
             return await self._end(tables, changes, owner, now=now, crashes=0)
 
+        # What it has handed in counts still: its epoch ends with this.
+        await self._opened.transitions.quiet(within=PATIENCE_SECONDS)
         return await self._write(operation)
 
     async def bury(self, *, lease: timedelta, now: datetime, spare: Owner | None = None) -> int:
@@ -220,11 +247,15 @@ class PostgresStore:
     # The way in
 
     async def submit(self, tasks: Sequence[NewTask], *, now: datetime) -> Answers:
-        if self._submissions is None:
-            raise self._not_open()
         future: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
-        self._submissions.add(_Submission(tasks, now, future))
+        self._opened.submissions.add(Submission(tasks, now, future))
         return await future
+
+    async def submit_within(self, connection: object, task: NewTask, *, now: datetime) -> Submitted:
+        return await self._opened.callers.submit_within(connection, task, now=now)
+
+    def submit_in(self, connection: object, task: NewTask, *, now: datetime) -> Submitted:
+        return self._opened.callers.submit_in(connection, task, now=now)
 
     # The scheduler
 
@@ -249,9 +280,7 @@ class PostgresStore:
         return await self._write(operation, patience=FOREVER)
 
     def apply(self, transition: Transition, settle: Settle) -> None:
-        if self._transitions is None:
-            raise self._not_open()
-        self._transitions.add((transition, settle))
+        self._opened.transitions.add((transition, settle))
 
     async def standing(self, keys: Sequence[int]) -> list[Standing]:
         async def look(tables: Tables) -> list[Standing]:
@@ -285,12 +314,18 @@ class PostgresStore:
             overdue = await tables.run("steps_overdue", grace=grace, now=judged, limit=limit)
             if not overdue:
                 return 0
-            task_keys = [row[0] for row in overdue]
-            await tables.run("expire_step", task_key=task_keys, key=[row[1] for row in overdue], now=judged)
-            keys = sorted(set(task_keys))
+            # Now that their tasks are locked: what has just been answered or begun anew is not overdue.
+            expired = await tables.run(
+                "expire_step",
+                task_key=[row[0] for row in overdue],
+                key=[row[1] for row in overdue],
+                grace=grace,
+                now=judged,
+            )
+            keys = sorted({row[0] for row in expired})
             await tables.run("take_away", keys=keys, now=judged)
             taken_away(keys, changes)
-            return len(overdue)
+            return len(expired)
 
         return await self._write(operation)
 
@@ -360,51 +395,30 @@ class PostgresStore:
 
     # Group commit
 
-    async def _commit_transitions(self, posted: list[Posted]) -> list[Posted]:
+    async def _commit_transitions(self, lane: Lane, posted: list[Posted]) -> list[Posted]:
         """Write transitions; those come back that another transaction stands in the way of."""
         batch = Batch(posted)
         try:
-            _, changes = await self._transitions_lane.transact(batch.write, patience=FOREVER)
+            _, changes = await lane.transact(batch.write, patience=FOREVER)
         except Conflict:
             # One of them breaks a rule of the schema. The others must not suffer.
-            batch.one_by_one = True
-            _, changes = await self._transitions_lane.transact(batch.write, patience=FOREVER)
+            batch.in_parts = True
+            _, changes = await lane.transact(batch.write, patience=FOREVER)
         settle_all(batch.judged)
         self._news.tell(changes)
         return batch.left
 
-    async def _commit_submissions(self, submissions: list[_Submission]) -> list[_Submission]:
+    async def _commit_submissions(self, lane: Lane, submissions: list[Submission]) -> list[Submission]:
+        """Enter tasks; those come back whose ids another transaction holds on to."""
+        batch = SubmissionBatch(submissions, self._server)
         try:
-            await self._submit(submissions, patience=PATIENCE_SECONDS)
-        except _Apart:
-            for one in submissions:
-                await self._submit_alone(one)
+            _, changes = await lane.transact(batch.write)
         except BackstayError as error:
-            _answer_all(submissions, error)
-        return []
-
-    async def _submit_alone(self, submission: _Submission) -> None:
-        try:
-            await self._submit([submission], patience=_ALONE_SECONDS)
-        except BackstayError as error:
-            _answer_all([submission], error)
-
-    async def _submit(self, submissions: list[_Submission], *, patience: float) -> None:
-        async def operation(tables: Tables, changes: Changes) -> list[Answers]:
-            try:
-                answers = await _enter(tables, submissions)
-            except (asyncpg.LockNotAvailableError, *REFUSALS) as error:
-                if len(submissions) > 1:
-                    raise _Apart from error
-                raise
-            changes.claimable = True
-            return answers
-
-        answers, changes = await self._submissions_lane.transact(operation, patience=patience)
-        for submission, answer in zip(submissions, answers, strict=True):
-            if not submission.future.done():
-                submission.future.set_result(answer)
+            answer_all(submissions, error)
+            return []
+        left = batch.settle()
         self._news.tell(changes)
+        return left
 
     # Underneath
 
@@ -415,20 +429,13 @@ class PostgresStore:
     async def _write(
         self, operation: Operation[Answer], *, lane: Lane | None = None, patience: float = PATIENCE_SECONDS
     ) -> Answer:
-        if self._transitions is None:
-            raise self._not_open()
-        if lane is None:
-            async with self._lanes.one() as free:
-                answer, changes = await free.transact(operation, patience=patience)
-        else:
-            answer, changes = await lane.transact(operation, patience=patience)
+        async with self._opened.lanes.one() if lane is None else nullcontext(lane) as free:
+            answer, changes = await free.transact(operation, patience=patience)
         self._news.tell(changes)
         return answer
 
     async def _read(self, look: Callable[[Tables], Awaitable[Answer]]) -> Answer:
-        if self._transitions is None:
-            raise self._not_open()
-        async with self._lanes.one() as lane:
+        async with self._opened.lanes.one() as lane:
             return await lane.look(look)
 
     async def _notify(self, notice: str) -> None:
@@ -436,47 +443,30 @@ class PostgresStore:
 
     async def _forget_lanes(self) -> None:
         """What our lanes last wrote is of no interest once we are gone."""
-        ids = [lane.id for lane in self._all_lanes()]
+        ids = [lane.id for lane in self._opened.every_lane]
         try:
-            async with asyncio.timeout(CLOSE_SECONDS):
+            async with asyncio.timeout(GOODBYE_SECONDS):
                 await self._read(lambda tables: tables.run("forget_writers", ids=ids))
         except (TimeoutError, BackstayError):
             return  # The store is away. Somebody else removes them in a week.
 
-    def _all_lanes(self) -> list[Lane]:
-        return [self._transitions_lane, self._submissions_lane, self._heartbeat_lane, *self._lanes.all]
-
-    def _lane(self, name: str) -> Lane:
+    def _lane(self, name: str, *, first: str = "") -> Lane:
         return Lane(
-            f"{self._session}/{name}",
+            # Never the same twice: what an earlier lane wrote must not settle what this one does.
+            f"{self._session}/{name}-{uuid.uuid4().hex[:8]}",
             self._server,
             self._queries,
             channel=self._channel,
             inline_bytes_max=self._inline_bytes_max,
             boundary=self._boundary,
+            first=first,
         )
 
-    def _not_open(self) -> Closed:
-        return Closed(f"{self._address.label} is not open")
-
-
-async def _enter(tables: Tables, submissions: list[_Submission]) -> list[Answers]:
-    """Enter new tasks and answer for those whose ids are taken."""
-    wanted = [(task, submission.now) for submission in submissions for task in submission.tasks]
-    keys = await tables.insert_tasks(wanted)
-    created: dict[str, NewTask] = {}
-    for task, _ in wanted:
-        if task.id in keys:
-            created.setdefault(task.id, task)
-    others = sorted({task.id for task, _ in wanted if created.get(task.id) is not task})
-    known = {task.id: task for task in await tables.tasks_by_id(others)} if others else {}
-
-    def answer(task: NewTask, now: datetime) -> Submitted | BackstayError:
-        if created.get(task.id) is task:
-            return Submitted(first_record(keys[task.id], task, now), created=True)
-        return known_task(task, known[task.id])
-
-    return [[answer(task, one.now) for task in one.tasks] for one in submissions]
+    @property
+    def _opened(self) -> _Open:
+        if self._open is None:
+            raise Closed(f"{self._address.label} is not open")
+        return self._open
 
 
 async def _locked(tables: Tables, task_id: str) -> TaskRecord:
@@ -498,9 +488,3 @@ async def _with_history(tables: Tables, rows: list[Row]) -> list[Claimed]:
 
 def _refuse_all(posted: list[Posted], error: BackstayError) -> None:
     settle_all([(one, error) for one in posted])
-
-
-def _answer_all(submissions: list[_Submission], error: BackstayError) -> None:
-    for submission in submissions:
-        if not submission.future.done():
-            submission.future.set_exception(error)

@@ -146,6 +146,8 @@ class Tables:
         """The same without waiting; and those tasks that another transaction holds on to."""
         locks = {row[0]: (row[1], row[2]) for row in await self.run("locks_at_hand", keys=keys)}
         missing = [key for key in keys if key not in locks]
+        if not missing:
+            return locks, set()
         return locks, {row[0] for row in await self.run("known_keys", keys=missing)}
 
     async def check_epoch(self, owner: Owner) -> None:

@@ -30,10 +30,16 @@ def address_of(url: str) -> Address:
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
-    except ValueError as error:
-        raise InvalidSetting("store is not a URL; write postgresql://user@host:port/database") from error
+    except ValueError:
+        # Its words are left out: what it takes for the port may be part of the password.
+        raise InvalidSetting("store is not a URL; write postgresql://user@host:port/database") from None
     if parts.scheme not in SCHEMES:
         raise InvalidSetting(f"store has the scheme {parts.scheme!r}; write postgresql://user@host/database")
+    # Then a password was cut in two, and its first half would be taken for the port.
+    if "@" in parts.path + parts.query.partition("=")[0] or parts.fragment:
+        raise InvalidSetting(
+            "user and password in the store's URL must be percent-encoded: %2F for /, %3F for ?, %23 for #"
+        )
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     schema = options.pop("schema", DEFAULT_SCHEMA)
     if not _SCHEMA.fullmatch(schema):
@@ -41,6 +47,7 @@ def address_of(url: str) -> Address:
             f"schema in the store's URL is {schema!r}; it may hold small letters, digits and _, up to 48"
         )
     host = parts.hostname or options.get("host", "localhost")
+    host = f"[{host}]" if ":" in host else host
     user = f"{parts.username}@" if parts.username else ""
     return Address(
         dsn=urlunsplit(parts._replace(query=urlencode(options))),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from backstay.errors import StoreUnavailable
 from backstay.store.migrate import Migration, load_migrations, outstanding
 
 _PACKAGE: Final = "backstay.store.sqlite"
+_TABLE: Final = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
+_COLUMNS: Final = {"number", "name", "checksum"}
 
 
 def is_store(path: Path) -> bool:
@@ -31,6 +35,7 @@ def migrate(connection: sqlite3.Connection) -> int:
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
+        _check_names(connection)
         connection.execute(
             "CREATE TABLE IF NOT EXISTS migration"
             " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL) STRICT"
@@ -44,6 +49,20 @@ def migrate(connection: sqlite3.Connection) -> int:
         raise
     connection.execute("COMMIT")
     return len(missing)
+
+
+def _check_names(connection: sqlite3.Connection) -> None:
+    """The file may be the application's own. A table of its is not to be taken for one of ours."""
+    found = {name for _, name, *_ in connection.execute("PRAGMA table_info(migration)")}
+    if found >= _COLUMNS:
+        return
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    ours = {"migration", *_TABLE.findall("".join(one.sql for one in load_migrations(_PACKAGE)))}
+    if taken := sorted(ours.intersection(name for (name,) in tables)):
+        raise StoreUnavailable(
+            f"this file has tables of the application's own with names that the store needs:"
+            f" {', '.join(taken)}; keep the store in a file of its own, or rename them"
+        )
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration) -> None:

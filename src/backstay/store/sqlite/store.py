@@ -17,7 +17,7 @@ from backstay.domain.lease import Owner, is_stale
 from backstay.domain.operate import check_hears
 from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
-from backstay.domain.task import NewTask, TaskRecord, first_record
+from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError, Closed, LeaseLost, StoreUnavailable
 from backstay.store.base import (
     Amend,
@@ -33,9 +33,10 @@ from backstay.store.base import (
     TaskFilter,
     Transition,
 )
-from backstay.store.decisions import amended, check_room_for_signal, known_task, listing, taken_away
+from backstay.store.decisions import amended, check_room_for_signal, listing, taken_away
 from backstay.store.rows import as_json
 from backstay.store.sqlfile import load_queries
+from backstay.store.sqlite.callers import Callers
 from backstay.store.sqlite.connection import connect, path_of, translated
 from backstay.store.sqlite.liveness import Liveness
 from backstay.store.sqlite.rows import SHAPE, micros
@@ -60,6 +61,7 @@ class SqliteStore:
         self._boundary = boundary
         self._queries = load_queries("backstay.store.sqlite")
         self._liveness = Liveness(self._path)
+        self._callers = Callers(self._path, self._tables)
         self._reading = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._writer: Writer | None = None
@@ -167,9 +169,23 @@ class SqliteStore:
     async def submit(self, tasks: Sequence[NewTask], *, now: datetime) -> list[Submitted | BackstayError]:
         def operation(tables: Tables, changes: Changes) -> list[Submitted | BackstayError]:
             changes.claimable = True
-            return [_submit_one(tables, task, now) for task in tasks]
+            return [tables.enter(task, now) for task in tasks]
 
         return await self._write(operation)
+
+    async def submit_within(
+        self,
+        connection: object,
+        task: NewTask,  # noqa: ARG002  No asynchronous connection leads into a file.
+        *,
+        now: datetime,  # noqa: ARG002
+    ) -> Submitted:
+        raise self._callers.no_way_within(connection)
+
+    def submit_in(self, connection: object, task: NewTask, *, now: datetime) -> Submitted:
+        if self._writer is None:
+            raise self._not_open()
+        return self._callers.submit_in(connection, task, now=now)
 
     # The scheduler
 
@@ -293,7 +309,7 @@ class SqliteStore:
     @property
     def _open_writer(self) -> Writer:
         if self._writer is None:
-            raise Closed(f"{self._path.name} is not open")
+            raise self._not_open()
         return self._writer
 
     async def _write(self, operation: Callable[[Tables, Changes], Answer]) -> Answer:
@@ -302,7 +318,7 @@ class SqliteStore:
 
     async def _read(self, look: Callable[[Tables], Answer]) -> Answer:
         if self._writer is None or self._readers is None:
-            raise Closed(f"{self._path.name} is not open")
+            raise self._not_open()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, look)
 
     def _look(self, look: Callable[[Tables], Answer]) -> Answer:
@@ -323,6 +339,9 @@ class SqliteStore:
     def _tables(self, connection: sqlite3.Connection) -> Tables:
         return Tables(connection, self._queries, inline_bytes_max=self._inline_bytes_max)
 
+    def _not_open(self) -> Closed:
+        return Closed(f"{self._path.name} is not open")
+
 
 def _end(tables: Tables, changes: Changes, owner: Owner, *, now: datetime, crashes: int) -> int:
     """End an instance and free its tasks; nothing when its epoch is no longer current."""
@@ -331,13 +350,6 @@ def _end(tables: Tables, changes: Changes, owner: Owner, *, now: datetime, crash
     freed = tables.run("free_tasks", id=owner.id, crashes=crashes, now=micros(now)).rowcount
     changes.claimable = changes.claimable or freed > 0
     return freed
-
-
-def _submit_one(tables: Tables, new: NewTask, now: datetime) -> Submitted | BackstayError:
-    key = tables.insert_task(new, now)
-    if key is not None:
-        return Submitted(first_record(key, new, now), created=True)
-    return known_task(new, tables.task(new.id))
 
 
 def _claim_of(tables: Tables, owner: Owner, run: Runnable, *, limit: int, now: datetime) -> list[TaskRecord]:

@@ -13,8 +13,10 @@ import msgspec
 
 from backstay.domain.lease import Owner
 from backstay.domain.step import StepRecord, in_order_of_beginning
-from backstay.domain.task import NewTask, Signal, TaskRecord
-from backstay.errors import LeaseLost, UnknownTask
+from backstay.domain.task import NewTask, Signal, TaskRecord, first_record
+from backstay.errors import BackstayError, LeaseLost, UnknownTask
+from backstay.store.base import Submitted
+from backstay.store.decisions import known_task
 from backstay.store.rows import (
     SIGNAL_VALUES,
     STEP_VALUES,
@@ -73,6 +75,13 @@ class Tables:
         return known
 
     # Tasks
+
+    def enter(self, new: NewTask, now: datetime) -> Submitted | BackstayError:
+        """Enter a new task, or answer for the one that has its id."""
+        key = self.insert_task(new, now)
+        if key is not None:
+            return Submitted(first_record(key, new, now), created=True)
+        return known_task(new, self.task(new.id))
 
     def insert_task(self, new: NewTask, now: datetime) -> int | None:
         """The key of the new task, or ``None`` when its id is taken."""

@@ -7,8 +7,10 @@ UPDATE {schema}.instance SET heartbeat_at = {now} WHERE id = :id AND epoch = :ep
 RETURNING clock_timestamp();
 
 -- name: end_instance
--- The epoch moves on, so that a write that is still under way under the old one is refused.
-UPDATE {schema}.instance SET live = false, epoch = epoch + 1 WHERE id = :id AND epoch = :epoch AND live
+-- The epoch moves on, so that a write that is still under way under the old one is refused. FOR UPDATE
+-- waits for those that have locked it below; the UPDATE alone would not.
+UPDATE {schema}.instance SET live = false, epoch = epoch + 1
+ WHERE id = (SELECT id FROM {schema}.instance WHERE id = :id AND epoch = :epoch AND live FOR UPDATE)
 RETURNING id;
 
 -- name: suspects
@@ -28,8 +30,8 @@ SELECT id, epoch, live, host, pid, runs::text, started_at, heartbeat_at FROM {sc
 
 -- name: instance_epochs
 -- Locked until the commit: declaring one of them dead has to wait for what is written here, and what
--- is written after that finds another epoch.
-SELECT id, epoch FROM {schema}.instance WHERE live AND id = ANY (:ids::text[]) ORDER BY id FOR SHARE;
+-- is written after that finds another epoch. Only against that: a sign of life goes through meanwhile.
+SELECT id, epoch FROM {schema}.instance WHERE live AND id = ANY (:ids::text[]) ORDER BY id FOR KEY SHARE;
 
 -- name: free_tasks
 -- What a dead or stopping instance was running goes back into the line; an undo stays one.

@@ -12,6 +12,10 @@ SELECT current_setting('server_version_num')::int, current_setting('fsync'),
 -- name: has_store
 SELECT to_regclass(:name) IS NOT NULL;
 
+-- name: schema_facts
+-- How the name is written in SQL (a word that SQL itself uses needs quotes), and whether it is taken.
+SELECT quote_ident(:name), to_regnamespace(quote_ident(:name)) IS NOT NULL;
+
 -- name: one_at_a_time
 -- Two processes that find an empty database must not both fill it.
 SELECT pg_advisory_xact_lock(hashtext(:name));

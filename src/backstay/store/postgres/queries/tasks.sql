@@ -156,7 +156,9 @@ SELECT step.task_key, step.key FROM {schema}.task
 UPDATE {schema}.step
    SET failure_count = failure_count + 1, unsure = true, ended_at = {now}
   FROM unnest(:task_key::bigint[], :key::text[]) AS overdue (task_key, key)
- WHERE step.task_key = overdue.task_key AND step.key = overdue.key AND step.state = 'running';
+ WHERE step.task_key = overdue.task_key AND step.key = overdue.key AND step.state = 'running'
+   AND step.complete_by < {now} - :grace::interval AND step.ended_at IS NULL
+RETURNING step.task_key;
 
 -- name: take_away
 UPDATE {schema}.task

@@ -1,0 +1,357 @@
+"""The schema says the same as the domain, and no query reads more rows than it must."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import closing
+from datetime import timedelta
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import asyncpg
+import psycopg
+import pytest
+from psycopg.sql import Literal
+
+from backstay.domain.states import STEP_ARROWS, TASK_ARROWS, StepState, TaskState
+from backstay.store.postgres import PostgresStore
+from backstay.store.postgres.schema import migrate
+from backstay.store.postgres.tables import Tables
+from backstay.store.postgres.url import address_of
+from backstay.store.sqlfile import load_queries, numbered
+from backstay.testing.records import NOON, a_step, a_task, replace
+from tests.support.postgres import PostgresServer, schema_name
+
+FRAGMENTS = {"now", "step_columns", "task_columns", "task_columns_light", "task_filter"}
+
+
+@pytest.fixture
+async def tables(postgres: PostgresServer, postgres_url: str) -> AsyncIterator[Tables]:
+    """Empty tables, and a connection whose search path leads to them."""
+    address = address_of(postgres_url)
+    connection = await asyncpg.connect(postgres.url(), server_settings={"search_path": address.schema})
+    queries = load_queries("backstay.store.postgres", schema=address.schema)
+    tables = Tables(
+        connection, {name: numbered(sql) for name, sql in queries.items()}, inline_bytes_max=10_000
+    )
+    await migrate(tables, address)
+    yield tables
+    await connection.close()
+
+
+# The arrows
+
+
+def task_values(state: TaskState) -> dict[str, Any]:
+    """The columns that depend on the state."""
+    task = a_task(state)
+    return {
+        "state": state,
+        "output": task.output,
+        "error": None if task.error is None else b"{}",
+        "locked_by": task.locked_by,
+        "complete_by": task.complete_by,
+        "parked": task.parked,
+    }
+
+
+async def insert_task(tables: Tables, state: TaskState, /, **changed: Any) -> None:
+    values = {
+        "id": "t",
+        "workflow": "w",
+        "version": 1,
+        "input": b"",
+        "attributes": "{}",
+        "created_at": NOON,
+        "updated_at": NOON,
+        **task_values(state),
+        **changed,
+    }
+    places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
+    await tables.connection.execute(
+        f"INSERT INTO task ({', '.join(values)}) VALUES ({places})", *values.values()
+    )
+
+
+async def update_task(tables: Tables, state: TaskState) -> None:
+    values = task_values(state)
+    assignments = ", ".join(f"{column} = ${number}" for number, column in enumerate(values, start=1))
+    await tables.connection.execute(f"UPDATE task SET {assignments}", *values.values())
+
+
+async def refuses(update: Callable[[], Awaitable[object]]) -> bool:
+    """Whether the arrow is refused; a row that is wrong in another way is a mistake of the test."""
+    try:
+        await update()
+    except asyncpg.CheckViolationError as error:
+        if "no such arrow" not in str(error):
+            raise
+        return True
+    return False
+
+
+async def test_the_trigger_on_tasks_has_every_arrow_of_the_table_and_no_other(tables: Tables):
+    refused = set()
+    for source, target in product(TaskState, TaskState):
+        await insert_task(tables, source)
+        if await refuses(partial(update_task, tables, target)):
+            refused.add((source, target))
+        await tables.connection.execute("DELETE FROM task")
+
+    allowed = set(product(TaskState, TaskState)) - refused
+    assert allowed == {(source, target) for source in TaskState for target in TASK_ARROWS[source] | {source}}
+
+
+async def test_the_trigger_on_steps_has_every_arrow_of_the_table_and_no_other(tables: Tables):
+    refused = set()
+    for source, target in product(StepState, StepState):
+        await tables.put_steps([a_step(source)])
+        if await refuses(partial(tables.put_steps, [a_step(target)])):
+            refused.add((source, target))
+        await tables.connection.execute("DELETE FROM step")
+
+    allowed = set(product(StepState, StepState)) - refused
+    assert allowed == {(source, target) for source in StepState for target in STEP_ARROWS[source] | {source}}
+
+
+async def test_a_refused_arrow_is_named(tables: Tables):
+    await insert_task(tables, TaskState.CANCELLED)
+
+    with pytest.raises(
+        asyncpg.CheckViolationError, match="no such arrow between task states: cancelled to pending"
+    ):
+        await update_task(tables, TaskState.PENDING)
+
+
+# What a row must not say
+
+
+@pytest.mark.parametrize("state", list(TaskState))
+async def test_a_task_may_be_in_every_state_that_the_machine_knows(tables: Tables, state: TaskState):
+    await insert_task(tables, state)
+
+    assert await tables.connection.fetchval("SELECT state FROM task") == state
+
+
+@pytest.mark.parametrize(
+    ("state", "wrong"),
+    [
+        pytest.param(TaskState.PENDING, {"state": "paused"}, id="a state that the machine does not know"),
+        pytest.param(TaskState.PENDING, {"request": "pause"}, id="a request that nobody can make"),
+        pytest.param(TaskState.PENDING, {"locked_by": "alice"}, id="held while it waits to be claimed"),
+        pytest.param(TaskState.CANCELLED, {"locked_by": "alice"}, id="held although it is over"),
+        pytest.param(TaskState.PROCESSING, {"locked_by": None, "complete_by": None}, id="run by nobody"),
+        pytest.param(TaskState.PENDING, {"complete_by": NOON}, id="a complete-by for nobody"),
+        pytest.param(TaskState.WAITING, {"parked": False}, id="waiting, and not parked"),
+        pytest.param(TaskState.PENDING, {"parked": True}, id="parked, and claimable"),
+        pytest.param(TaskState.PROCESSED, {"output": None}, id="processed without an output"),
+        pytest.param(TaskState.ERROR, {"error": None}, id="stopped without an error"),
+    ],
+)
+async def test_a_task_that_contradicts_itself_is_refused(
+    tables: Tables, state: TaskState, wrong: dict[str, Any]
+):
+    with pytest.raises(asyncpg.CheckViolationError):
+        await insert_task(tables, state, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("state", "wrong"),
+    [
+        pytest.param(StepState.PENDING, {"state": "paused"}, id="a state that the machine does not know"),
+        pytest.param(StepState.PENDING, {"kind": "dream"}, id="an unknown kind"),
+        pytest.param(StepState.PENDING, {"undo": "perhaps"}, id="an unknown way to undo it"),
+        pytest.param(StepState.PENDING, {"agent": None}, id="a step that no agent makes"),
+        pytest.param(StepState.PENDING, {"complete_by": NOON}, id="a complete-by before it runs"),
+        pytest.param(StepState.PENDING, {"position": 1}, id="a result before it runs"),
+        pytest.param(StepState.RUNNING, {"complete_by": None}, id="running for ever"),
+        pytest.param(StepState.RUNNING, {"attempt": 0}, id="running without an attempt"),
+        pytest.param(StepState.RUNNING, {"position": 1}, id="running, and its result was delivered"),
+        pytest.param(StepState.COMPLETED, {"output": None}, id="completed without an output"),
+        pytest.param(StepState.COMPLETED, {"position": None}, id="completed, and not delivered"),
+    ],
+)
+async def test_a_step_that_contradicts_itself_is_refused(
+    tables: Tables, state: StepState, wrong: dict[str, Any]
+):
+    with pytest.raises(asyncpg.CheckViolationError):
+        await tables.put_steps([replace(a_step(state), **wrong)])
+
+
+async def test_an_id_is_given_to_one_task_only(tables: Tables):
+    await insert_task(tables, TaskState.PENDING)
+
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await insert_task(tables, TaskState.PENDING)
+
+
+# The plans
+
+# Many tasks that are over, and a few of each kind that somebody still has to do with.
+_FILL = """
+INSERT INTO instance (id, epoch, live, host, pid, runs, started_at, heartbeat_at)
+SELECT 'instance-' || n, 1, n <= 3, 'h', n, '[]', '2030-01-01', '2030-01-01' FROM generate_series(1, 2000) n;
+
+INSERT INTO task (id, workflow, version, state, input, output, attributes, created_at, updated_at)
+SELECT 'over-' || n, 'ship', 1, 'processed', '1', '1', '{}', '2030-01-01', '2030-01-01'
+  FROM generate_series(1, 20000) n;
+INSERT INTO task (id, workflow, version, state, input, attributes, created_at, updated_at)
+SELECT 'pending-' || n, 'ship', 1, 'pending', '1', '{}', '2030-01-01', '2030-01-01'
+  FROM generate_series(1, 20) n;
+INSERT INTO task (id, workflow, version, state, input, locked_by, complete_by, attributes, created_at,
+                  updated_at)
+SELECT 'processing-' || n, 'ship', 1, 'processing', '1', 'instance-' || n % 3 + 1, '2030-01-01', '{}',
+       '2030-01-01', '2030-01-01'
+  FROM generate_series(1, 20) n;
+INSERT INTO task (id, workflow, version, state, input, parked, wake_at, attributes, created_at, updated_at)
+SELECT 'waiting-' || n, 'ship', 1, 'waiting', '1', true, '2030-01-01', '{}', '2030-01-01', '2030-01-01'
+  FROM generate_series(1, 20) n;
+INSERT INTO task (id, workflow, version, state, input, error, attributes, created_at, updated_at)
+SELECT 'error-' || n, 'ship', 1, 'error', '1', '{}', '{}', '2030-01-01', '2030-01-01'
+  FROM generate_series(1, 20) n;
+
+INSERT INTO step (task_key, key, kind, agent, operation, state, attempt, failure_count, complete_by, output,
+                  position, undo_attempt, undo_failures, pivot, unsure)
+SELECT task.key, 'charge:' || n, 'step', 'bank', 'charge', CASE WHEN over THEN 'completed' ELSE 'running' END,
+       1, 0, CASE WHEN NOT over THEN timestamptz '2030-01-01' END, CASE WHEN over THEN '1'::bytea END,
+       CASE WHEN over THEN n END, 0, 0, false, false
+  FROM task
+ CROSS JOIN generate_series(1, 3) n
+ CROSS JOIN LATERAL (SELECT task.state = 'processed') AS is_over (over);
+INSERT INTO signal (task_key, number, name, payload, consumed_by, received_at)
+SELECT key, 1, 'go', '1', CASE state WHEN 'processed' THEN 'w:1' END, '2030-01-01' FROM task;
+INSERT INTO payload (task_key, digest, body) SELECT key, 'digest', '1' FROM task;
+ANALYZE instance, task, step, signal, payload;
+"""
+
+#: What the parameters of a query are like; those that are missing here are NULL.
+VALUES: dict[str, Any] = {
+    "allowances": [timedelta(minutes=10)],
+    "before": 2**63 - 1,
+    "crashes": 1,
+    "grace": timedelta(0),
+    "id": "instance-1",
+    "ids": ["instance-1", "instance-2"],
+    "keys": [20_001, 20_030],
+    "lease": timedelta(seconds=15),
+    "limit": 100,
+    "now": NOON,
+    "owner": "instance-1",
+    "state": "error",
+    "versions": [1],
+    "workflows": ["ship"],
+}
+
+
+class Scan(NamedTuple):
+    """How a table is read, and by which index."""
+
+    how: str
+    table: str | None
+    by: str | None
+
+
+class Planner:
+    """A store with twenty thousand tasks, and how PostgreSQL will go about its queries."""
+
+    def __init__(self, connection: psycopg.Connection, schema: str) -> None:
+        self._connection = connection
+        self._queries = load_queries("backstay.store.postgres", schema=schema)
+
+    def scans(self, query: str, mode: str) -> list[Scan]:
+        """The scans in the plan of a query, as it is made for given values or once for all values."""
+        sql, parameters = numbered(self._queries[query])
+        self._connection.execute(f"SET plan_cache_mode = {mode}")
+        self._connection.execute(f"PREPARE asked AS {sql}")
+        try:
+            [types] = self._row(
+                "SELECT parameter_types::text[] FROM pg_prepared_statements WHERE name = 'asked'"
+            )
+            values = ", ".join(map(_literal, parameters, types))
+            [[plan]] = self._row(f"EXPLAIN (FORMAT JSON) EXECUTE asked{f'({values})' if values else ''}")
+        finally:
+            self._connection.execute("DEALLOCATE asked")
+        return list(_scans(plan["Plan"]))
+
+    def _row(self, query: str) -> Sequence[Any]:
+        row = self._connection.execute(query).fetchone()
+        assert row is not None
+        return row
+
+
+def _literal(name: str, kind: str) -> str:
+    value = VALUES.get(name)
+    one_in_a_column = kind.endswith("[]") and value is not None and not isinstance(value, list)
+    return Literal([value] if one_in_a_column else value).as_string()
+
+
+def _scans(node: dict[str, Any]) -> Iterator[Scan]:
+    if node["Node Type"].endswith("Scan"):
+        yield Scan(node["Node Type"], node.get("Relation Name"), node.get("Index Name"))
+    for child in node.get("Plans", ()):
+        yield from _scans(child)
+
+
+@pytest.fixture(scope="module")
+def planner(postgres: PostgresServer) -> Iterator[Planner]:
+    schema = schema_name()
+
+    async def make() -> None:
+        store = PostgresStore(postgres.url(schema=schema))
+        await store.open()
+        await store.close()
+
+    asyncio.run(make())
+    with closing(psycopg.connect(postgres.url(), autocommit=True)) as connection:
+        connection.execute(f"SET search_path = {schema}")
+        connection.execute("SET synchronous_commit = off")
+        connection.execute(_FILL)
+        yield Planner(connection, schema)
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+every_mode = pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+
+
+@every_mode
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        ("claim_tasks", "task_claimable"),
+        ("expire_runs", "task_locked"),
+        ("wake_due", "task_wake"),
+        ("list_rare_tasks", "task_unusual"),
+        ("list_processing_tasks", "task_locked"),
+        ("list_pending_tasks", "task_claimable"),
+        ("list_tasks", "task_pkey"),
+        ("steps_overdue", "task_locked"),
+        ("free_tasks", "task_locked"),
+        ("suspects", "instance_live"),
+        ("lock_numbers", "task_pkey"),
+        ("locks_at_hand", "task_pkey"),
+        ("steps_of", "step_pkey"),
+        ("fresh_signals", "signal_pkey"),
+        ("instance_epochs", "instance_live"),
+    ],
+)
+def test_a_query_that_runs_all_the_time_reads_only_rows_that_are_alive(
+    planner: Planner, query: str, index: str, mode: str
+):
+    assert index in {scan.by for scan in planner.scans(query, mode)}
+
+
+QUERIES = sorted(set(load_queries("backstay.store.postgres", schema="any")) - FRAGMENTS)
+
+
+@every_mode
+@pytest.mark.parametrize("query", QUERIES)
+def test_no_query_walks_through_a_whole_table_of_tasks_steps_or_signals(
+    planner: Planner, query: str, mode: str
+):
+    tables = {"task", "step", "signal", "payload"}
+
+    walks = [scan for scan in planner.scans(query, mode) if scan.how == "Seq Scan" and scan.table in tables]
+
+    assert walks == []
