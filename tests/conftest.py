@@ -13,6 +13,9 @@ from tests.support.crashes import Crashes, crashes_on
 from tests.support.databases import Database, PostgresDatabase, SqliteDatabase, connect
 from tests.support.postgres import PostgresServer, drop_schema, schema_name
 
+# The suites ship with the package; their assertions explain themselves like those of any test.
+pytest.register_assert_rewrite("backstay.testing")
+
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,8 @@ from backstay.client import Handle
 from backstay.errors import Unavailable
 from backstay.store.base import Store
 from backstay.store.postgres import PostgresStore
-from backstay.store.postgres.lane import Lane
+from backstay.store.postgres.tables import Tables
+from backstay.store.postgres.url import address_of
 from backstay.store.sqlite import SqliteStore
 
 #: The keys of an order's steps, and of those that are undone when it is refused.
@@ -200,31 +200,23 @@ class PostgresBoundaries:
     """
 
     def __init__(self, url: str, boundaries: Boundaries) -> None:
-        reached = self._reached
-
-        class Watched(PostgresStore):
-            def _lane(self, name: str) -> Lane:
-                lane = super()._lane(name)
-                lane._boundary = partial(reached, lane)
-                return lane
-
-        self.store = Watched(url)
+        self.store = PostgresStore(url, boundary=self._reached)
+        self._schema = address_of(url).schema
         self._boundaries = boundaries
-        self._about_to_commit: dict[str, str] = {}
+        self._about_to_commit: dict[Any, str] = {}
 
-    async def _reached(self, lane: Lane, moment: str) -> None:
+    async def _reached(self, moment: str, tables: Tables) -> None:
+        connection = tables.connection
         if moment == "before":
-            self._about_to_commit[lane.id] = await self._changed_by(lane)
-        records = self._about_to_commit[lane.id]
+            self._about_to_commit[connection] = await self._changed_on(connection)
+        records = self._about_to_commit[connection]
         if records and self._boundaries.is_the_last(f"{moment} {records}"):
             await asyncio.sleep(PAUSE_SECONDS)
             os.kill(os.getpid(), signal.SIGKILL)
 
-    async def _changed_by(self, lane: Lane) -> str:
-        """The records as the lane's transaction leaves them; nothing, if it leaves them as they were."""
-        assert lane._tables is not None
-        connection = lane._tables.connection
-        await connection.execute(f"SET LOCAL search_path = {self.store._address.schema}")
+    async def _changed_on(self, connection: Any) -> str:
+        """The records as a transaction leaves them; nothing, if it leaves them as they were."""
+        await connection.execute(f"SET LOCAL search_path = {self._schema}")
         if not await connection.fetchval(self._CHANGED):
             return ""
         tasks = [tuple(row) for row in await connection.fetch(TASKS)]

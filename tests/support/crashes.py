@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from backstay.store.base import Store
 from backstay.store.migrate import load_migrations
+from backstay.store.postgres.tables import Tables
 from backstay.store.sqlite import SqliteStore
 from tests.support.databases import TABLES, Database, PostgresDatabase, Row, SqliteDatabase
 
@@ -147,7 +148,7 @@ class PostgresCrashes(Crashes):
     def now(self) -> Crash:
         return self._crash(self._snapshot())
 
-    async def _reached(self, moment: str) -> None:
+    async def _reached(self, moment: str, _tables: Tables) -> None:
         task = asyncio.current_task()
         assert task is not None
         if moment == "before":

@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 
 from backstay.store.postgres import PostgresStore
+from backstay.store.postgres.tables import Tables
 from tests.support.running import eventually
 
 OpenStore = Callable[..., Awaitable[PostgresStore]]
@@ -137,7 +138,7 @@ class Threshold:
         self._open.set()
         self._reached = asyncio.Event()
 
-    async def __call__(self, moment: str) -> None:
+    async def __call__(self, moment: str, _tables: Tables) -> None:
         if moment == "before":
             self._reached.set()
             await self._open.wait()

@@ -11,7 +11,7 @@ from backstay.domain.states import TaskState
 from backstay.errors import Closed, StoreUnavailable
 from backstay.store.postgres import PostgresStore
 from backstay.store.postgres.lane import GOODBYE_SECONDS
-from backstay.store.postgres.store import CLOSE_SECONDS
+from backstay.store.postgres.session import CLOSE_SECONDS
 from backstay.testing import ManualClock
 from backstay.testing.promises.holder import CANCEL, Holder, submitted
 from backstay.testing.records import a_step, let_go, new_task

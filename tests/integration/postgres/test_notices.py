@@ -58,7 +58,7 @@ async def listens(store: PostgresStore) -> None:
     """Come back once a store hears its own probes."""
 
     async def look() -> bool:
-        return store._news._heard.is_set()
+        return store._session._news._heard.is_set()
 
     await eventually(look, bool, what="a store that listens")
 

@@ -176,7 +176,7 @@ async def test_a_process_that_stalls_inside_a_transaction_does_not_hold_up_the_o
         await silence.wait()
 
     began = time.monotonic()
-    standing = asyncio.create_task(stalled._write(stand_still))
+    standing = asyncio.create_task(stalled._session.write(stand_still))
     await schema.idle_in_transaction()
 
     async def bury() -> int:

@@ -12,6 +12,7 @@ news         what changed, told to the other processes
 entering     how one task is entered through somebody else's connection, without I/O
 drivers      callers' connections in the words of their drivers
 callers      tasks entered in transactions of callers
+session      what a process has open: lanes, group commits, news
 store        the verbs
 """
 

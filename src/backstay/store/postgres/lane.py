@@ -43,8 +43,8 @@ BEGIN: Final = (
 Answer = TypeVar("Answer")
 Operation = Callable[[Tables, Changes], Awaitable[Answer]]
 
-#: Called around each commit with "before" or "after"; tests end the process there.
-Boundary = Callable[[str], Awaitable[None]]
+#: Called around each commit with "before" or "after"; tests look at what it holds, and end the process.
+Boundary = Callable[[str, Tables], Awaitable[None]]
 
 
 class InDoubt(StoreUnavailable):
@@ -143,12 +143,11 @@ class Lane:
             answer = await operation(tables, changes)
             if told := notices(changes, self.id):
                 await tables.run("notify", channel=self._channel, notices=told)
-            await self._reach("before")
+            await self._reach("before", tables)
             # From here on, the number is used up whatever happens.
             self._number = number
-            committing = tables.connection
-        await self._commit(committing, number, give_up_at)
-        await self._reach("after")
+        await self._commit(tables.connection, number, give_up_at)
+        await self._reach("after", tables)
         return answer, changes
 
     async def _commit(self, connection: asyncpg.Connection, number: int, give_up_at: float) -> None:
@@ -221,9 +220,9 @@ class Lane:
         if self._closed:
             raise Closed(f"{self._server.address.label} is closed")
 
-    async def _reach(self, moment: str) -> None:
+    async def _reach(self, moment: str, tables: Tables) -> None:
         if self._boundary is not None:
-            await self._boundary(moment)
+            await self._boundary(moment, tables)
 
 
 class Lanes:
