@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from backstay import App, Recovery, TaskFailed, race, start, wait_for
-from backstay.errors import Conflict
+from backstay.domain.task import TaskRecord
+from backstay.errors import Conflict, StoreUnavailable
+from backstay.store.base import Amend
 from tests.support.crashes import Crashes
+from tests.support.databases import AnyStore, Database
 from tests.support.gate import Gate
 from tests.support.running import NEVER_STALE, LeapingClock, running, until
 from tests.support.shop import ENDED, Family, is_parked
@@ -316,3 +319,37 @@ async def test_a_child_that_lost_a_race_is_undone_after_a_crash_at_every_point(c
             parent = await until(client, "p", *ENDED)
             child = await until(client, "p:start-child:1", *ENDED)
         assert (parent.output, child.state) == ("that will do", "undone"), crash.name
+
+
+@pytest.mark.parametrize("outage", [False, True])
+async def test_a_parent_does_not_end_before_the_child_that_it_left_has_been_told(
+    database: Database, outage: bool
+):
+    """After its end nobody would tell the child any more: it would go on for itself."""
+    seen: list[str] = []
+
+    class LateAmendments(AnyStore):
+        async def amend(self, task_id: str, change: Amend, *, now: datetime) -> TaskRecord:
+            # Longer than bodies may take to unwind: it is not for them that the parent waits.
+            await asyncio.sleep(1.3)
+            seen.append((await self.task("p")).state)
+            if outage and len(seen) == 1:
+                raise StoreUnavailable("gone for a moment")
+            return await super().amend(task_id, change, now=now)
+
+    family = Family(Gate())
+
+    @family.app.workflow
+    async def impatient() -> str:
+        await race(start(family.child, "a nap"), wait_for("enough"))
+        return await family.shop.reserve("something else")
+
+    async with running(family.app, database.store_as(LateAmendments)) as client:
+        handle = await client.submit(impatient, id="p")
+        await until(client, "p:start-child:1", "waiting")
+        await client.signal("p", "enough")
+        await handle.result(timeout=10)
+        child = await until(client, "p:start-child:1", *ENDED)
+
+    assert seen == ["processing"] * (1 + outage)
+    assert child.state == "undone"

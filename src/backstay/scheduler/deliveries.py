@@ -58,6 +58,8 @@ class Deliveries:
         self._unfinished: list[Call] = []
         self._reviving: list[Call] = []
         self._inbox: deque[tuple[Call, StepRecord]] = deque()
+        self._untold: set[str] = set()
+        self._when_told: Callable[[], None] | None = None
 
     # How it stands
 
@@ -263,16 +265,19 @@ class Deliveries:
 
     # Children
 
-    def stop_children(self, left: list[LeftChild], then: Callable[[], None] | None = None) -> None:
-        """Have children stopped; call back once all of them have been told."""
-        untold = {child.id for child in left}
-
-        def told(child_id: str) -> None:
-            untold.discard(child_id)
-            if not untold and then is not None:
-                then()
-
+    def stop_children(self, left: list[LeftChild]) -> None:
+        """Have children stopped."""
         for child in left:
-            self._services.desk.move_child(child.id, undo=child.undo, then=lambda task: told(task.id))
-        if not left and then is not None:
+            self._untold.add(child.id)
+            self._services.desk.move_child(child.id, undo=child.undo, then=lambda task: self._told(task.id))
+
+    def when_children_told(self, then: Callable[[], None]) -> None:
+        """Call back once every child that was to be stopped has been told, durably."""
+        self._when_told = then
+        if not self._untold:
             then()
+
+    def _told(self, child_id: str) -> None:
+        self._untold.discard(child_id)
+        if not self._untold and self._when_told is not None:
+            self._when_told()

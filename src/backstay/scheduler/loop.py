@@ -17,7 +17,7 @@ from backstay.domain.operate import stop_child
 from backstay.domain.states import TaskState
 from backstay.domain.step import Failure
 from backstay.domain.task import TaskRecord
-from backstay.errors import BackstayError, LeaseLost, Unavailable
+from backstay.errors import BackstayError, LeaseLost, Unavailable, UnknownTask
 from backstay.messaging.wire import AgentLink
 from backstay.observe import STORE_UNAVAILABLE, emit, log
 from backstay.scheduler.ledger import Ledger
@@ -33,6 +33,9 @@ CLAIM_MAX: Final = 500
 # How often we look although nobody called: another process may have made work for us.
 LOOK_EVERY: Final = timedelta(seconds=1)
 LOOK_SOON: Final = timedelta(milliseconds=250)
+
+# How often a child is asked for that is not there yet.
+NOT_THERE_MAX: Final = 40
 
 AnyRun = Run | UndoRun
 
@@ -232,16 +235,28 @@ class Scheduler:
     async def _move_child(
         self, child_id: str, *, undo: bool, then: Callable[[TaskRecord], None] | None
     ) -> None:
-        try:
-            child = await self._store.amend(
-                child_id, lambda task, steps: stop_child(task, steps, undo=undo), now=self._clock.now()
-            )
-        except Unavailable:
-            raise
-        except BackstayError:  # It is past being stopped; how it stands is what counts.
-            child = await self._store.task(child_id)
+        child = await self._moved(child_id, undo=undo)
         if then is not None:
             self._soon(lambda: then(child))
+
+    async def _moved(self, child_id: str, *, undo: bool) -> TaskRecord:
+        """The child, once it has been told; a store that is away is asked until it is back."""
+        not_there = 0
+        while True:
+            try:
+                return await self._store.amend(
+                    child_id, lambda task, steps: stop_child(task, steps, undo=undo), now=self._clock.now()
+                )
+            except Unavailable as error:
+                emit(STORE_UNAVAILABLE, error=error)
+            except UnknownTask:
+                # The commit that makes it may still be under way; or it was refused, and nobody waits.
+                not_there += 1
+                if not_there == NOT_THERE_MAX:
+                    raise
+            except BackstayError:  # It is past being stopped; how it stands is what counts.
+                return await self._store.task(child_id)
+            await asyncio.sleep(LOOK_SOON.total_seconds())
 
     def _run_errand(self, errand: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(self._see_through(errand), context=self._context.copy())

@@ -284,12 +284,16 @@ class Run:
         if ending.abandons_waits:
             self._waits.withdraw_all(undo_children=isinstance(ending.verdict, Undo))
         self._loop.abandon()
-        late = self._services.alarms.after(UNWIND_SECONDS, lambda: self._finish(ending))
         left = self._children_left(ending)
+        late = self._services.alarms.after(UNWIND_SECONDS, lambda: self._unwound(ending, left))
+        self._dispatch.when_quiet(lambda: self._unwound(ending, left, late))
+
+    def _unwound(self, ending: Ending, left: list[LeftChild], late: Alarm | None = None) -> None:
+        if late is not None:
+            late.cancel()
         # The children first: a task that has ended can stop nobody any more.
-        self._dispatch.when_quiet(
-            lambda: self._deliveries.stop_children(left, lambda: self._finish(ending, late))
-        )
+        self._deliveries.stop_children(left)
+        self._deliveries.when_children_told(lambda: self._finish(ending))
 
     def _children_left(self, ending: Ending) -> list[LeftChild]:
         if isinstance(ending.verdict, Undo):
@@ -305,9 +309,7 @@ class Run:
             if entry.kind is StepKind.CHILD and entry.state is StepState.RUNNING
         ]
 
-    def _finish(self, ending: Ending, late: Alarm | None = None) -> None:
-        if late is not None:
-            late.cancel()
+    def _finish(self, ending: Ending) -> None:
         if self._phase is _Phase.CLOSED:
             return
         self._close()
