@@ -143,7 +143,8 @@ class Scheduler:
             for run in list(self._runs.values()):
                 run.abandon()
         finally:
-            gone.set_result(None)
+            if not gone.done():  # Whoever waited may have been cancelled meanwhile.
+                gone.set_result(None)
 
     # Runs
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import asyncpg
 import pytest
@@ -14,7 +14,9 @@ import pytest
 from backstay.domain.lease import Owner
 from backstay.errors import StoreUnavailable
 from backstay.observe import INSTANCE_DEAD, counters
+from backstay.store.base import InstanceRecord
 from backstay.store.postgres import PostgresStore
+from backstay.store.postgres.url import address_of
 from tests.integration.postgres.load import Load, under_load
 from tests.support.pgproxy import PgProxy
 from tests.support.postgres import PostgresServer
@@ -166,6 +168,41 @@ async def test_the_network_hangs(own_postgres: PostgresServer, seconds: float, s
 
     await nothing_is_lost_or_left_over(own_postgres, outage.load)
     assert counters[INSTANCE_DEAD] == dead
+
+
+async def test_who_is_back_first_after_an_outage_buries_nobody_whose_network_takes_longer(
+    postgres: PostgresServer, postgres_url: str
+):
+    schema, dead = address_of(postgres_url).schema, counters[INSTANCE_DEAD]
+    async with PgProxy(postgres.port) as near, PgProxy(postgres.port) as far:
+        stores = [PostgresStore(proxy.url(schema=schema)) for proxy in (near, far)]
+        apps = [running(Load().app(), store, lease="2s", heartbeat="500ms") for store in stores]
+        async with apps[0], apps[1]:
+            before = await eventually(stores[0].instances, lambda seen: len(seen) == 2, what="two instances")
+
+            near.hold()
+            far.hold()
+            await asyncio.sleep(3)
+            near.release()
+            await _beats_again(stores[0], before)
+            await asyncio.sleep(0.5)
+            far.release()
+            after = await _beats_again(stores[0], before, number=2)
+
+    assert {one.id for one in after} == {one.id for one in before}
+    assert counters[INSTANCE_DEAD] == dead
+
+
+async def _beats_again(
+    store: PostgresStore, before: list[InstanceRecord], *, number: int = 1
+) -> list[InstanceRecord]:
+    """The instances, once so many of them have given another sign of life, seconds after the last."""
+    outage = max(one.heartbeat_at for one in before) + timedelta(seconds=2)
+    return await eventually(
+        store.instances,
+        lambda seen: sum(one.live and one.heartbeat_at > outage for one in seen) >= number,
+        what="signs of life",
+    )
 
 
 class ForgetfulStore(PostgresStore):

@@ -8,6 +8,7 @@ lane         a connection that writes, and knows of each transaction whether it 
 batch        a batch of transitions in one transaction
 submissions  a batch of submissions in one transaction
 committer    group commit on one lane
+contact      whether we were heard, so that the silence of others says something
 news         what changed, told to the other processes
 entering     how one task is entered through somebody else's connection, without I/O
 drivers      callers' connections in the words of their drivers

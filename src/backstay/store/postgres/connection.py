@@ -65,6 +65,10 @@ class Server:
         """How far its clock is ahead of this machine's."""
         return self._ahead
 
+    def now(self) -> datetime:
+        """What its clock says, as far as we know."""
+        return self._clock.now() + self._ahead
+
     async def connect(self) -> asyncpg.Connection:
         """A connection to a server that keeps what it acknowledges.
 

@@ -10,6 +10,7 @@ from typing import Final
 import asyncpg
 import msgspec
 
+from backstay.clock import SystemClock
 from backstay.domain.lease import Owner
 from backstay.domain.operate import check_hears
 from backstay.domain.states import SETTLED
@@ -33,6 +34,7 @@ from backstay.store.base import (
 from backstay.store.decisions import amended, check_room_for_signal, listing, taken_away
 from backstay.store.postgres.callers import Callers
 from backstay.store.postgres.connection import LOST, Server
+from backstay.store.postgres.contact import Contact
 from backstay.store.postgres.lane import FOREVER, Boundary
 from backstay.store.postgres.schema import is_store, migrate
 from backstay.store.postgres.session import Session
@@ -67,6 +69,7 @@ class PostgresStore:
         named_queries = load_queries("backstay.store.postgres", schema=address.schema)
         self._queries = {name: numbered(sql) for name, sql in named_queries.items()}
         self._server = Server(address, self._queries, accept_data_loss=accept_data_loss)
+        self._contact = Contact(SystemClock())
         self._channel = f"backstay_{address.schema}"
         self._connections = connections
         self._callers = Callers(
@@ -130,7 +133,9 @@ class PostgresStore:
             )
             return Owner(instance.id, 1)
 
-        return await self._session.write(operation)
+        registered = await self._session.write(operation)
+        self._contact.answered()
+        return registered
 
     async def beat(self, owner: Owner, *, now: datetime) -> None:
         async def operation(tables: Tables, _changes: Changes) -> None:
@@ -141,6 +146,7 @@ class PostgresStore:
             self._server.heard(answer[0][0], took=time.monotonic() - asked_at)
 
         await self._session.beat(operation)
+        self._contact.answered()
 
     async def retire(self, owner: Owner, *, now: datetime) -> int:
         async def operation(tables: Tables, changes: Changes) -> int:
@@ -152,10 +158,14 @@ class PostgresStore:
 
     async def bury(self, *, lease: timedelta, now: datetime, spare: Owner | None = None) -> int:
         async def operation(tables: Tables, changes: Changes) -> int:
+            if not self._contact.unbroken(lease):
+                return 0
             rows = await tables.run(
                 "suspects",
                 lease=lease,
                 spare=None if spare is None else spare.id,
+                # When we sent this: a network may hold it up for longer than a lease.
+                asked=self._judged(now) or self._server.now(),
                 now=self._judged(now),
             )
             dead = [SHAPE.instance_record(row) for row in rows]

@@ -20,7 +20,7 @@ RETURNING id;
 SELECT id, epoch, live, host, pid, runs::text, started_at, heartbeat_at FROM {schema}.instance
  WHERE live AND id IS DISTINCT FROM :spare::text
    AND greatest(heartbeat_at, CASE WHEN :now::timestamptz IS NULL THEN pg_postmaster_start_time() END)
-       < {now} - :lease::interval
+       < least({now}, :asked::timestamptz) - :lease::interval
  ORDER BY id
    FOR UPDATE SKIP LOCKED;
 
