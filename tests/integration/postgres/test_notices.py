@@ -114,6 +114,19 @@ async def test_what_happens_elsewhere_is_heard_once_and_said_precisely(
     assert not [changes for changes in ears.heard if changes.foreign or changes.settled]
 
 
+async def test_a_notice_in_words_of_another_release_says_that_anything_may_have_changed(
+    pair: tuple[PostgresStore, PostgresStore], schema: Schema, clock: ManualClock
+):
+    here, there = pair
+    ears = Ears(here)
+
+    await schema.execute("NOTIFY backstay_{schema}, 'all is different now'")
+
+    await ears.hears(lambda changes: changes.foreign)
+    await submitted(there, clock, "t")
+    await ears.hears(lambda changes: changes.claimable)
+
+
 async def test_what_was_done_here_is_not_heard_again_as_news(
     pair: tuple[PostgresStore, PostgresStore], clock: ManualClock
 ):

@@ -130,7 +130,12 @@ class News:
         self.tell(Changes(settled=[], touched=[], foreign=True))
 
     def _receive(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
-        notice = _decode(str(payload))
+        try:
+            notice = _decode(str(payload))
+        except msgspec.DecodeError:
+            # Not in our words, so of another release: something changed, whatever it was.
+            self.tell(Changes(settled=[], touched=[], foreign=True))
+            return
         if notice.by.partition("/")[0] != self._session:
             self.tell(
                 Changes(claimable=notice.claimable, touched=notice.touched, settled=[], ended=notice.settled)
