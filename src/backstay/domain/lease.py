@@ -7,9 +7,15 @@ instance still tries is refused, however late it wakes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Final
 
 import msgspec
+
+# Of a lease. A heartbeat fits into it twice, so an interval between two of them is shorter than this.
+_LONGEST_INTERVAL: Final = 0.75
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -22,3 +28,17 @@ class Owner(msgspec.Struct, frozen=True):
 def is_stale(heartbeat_at: datetime, *, lease: timedelta, now: datetime) -> bool:
     """Whether an instance that last gave a sign of life at ``heartbeat_at`` has lost its lease."""
     return now - heartbeat_at > lease
+
+
+def may_judge(answered_at: Iterable[float], *, lease: timedelta, now: float) -> bool:
+    """Whether the silence of others says anything to an instance whose own signs of life were answered then.
+
+    After an outage everybody is late, and somebody is back first. It must not bury those whose first sign
+    of life is still on its way: not before a whole lease has gone by in which none of its own was late.
+    Seconds of a clock that never jumps.
+    """
+    seconds = lease.total_seconds()
+    return not any(
+        after - before > seconds * _LONGEST_INTERVAL and now - after < seconds
+        for before, after in pairwise([*answered_at, now])
+    )
