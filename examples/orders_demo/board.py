@@ -85,10 +85,11 @@ class Board:
         found: list[Task] = []
         before: int | None = None
         while True:
-            page, before = await client.tasks(TaskFilter(created_after=after, before=before, limit=PAGE))
-            found += page
-            if before is None:
+            page = await client.tasks(TaskFilter(created_after=after, before=before, limit=PAGE))
+            found += page.items
+            if page.next is None:
                 return found
+            before = int(page.next)
 
     def _take_pulse(self) -> None:
         ended = self.ended

@@ -18,6 +18,7 @@ from backstay.domain.recovery import Recovery
 from backstay.domain.retry import Retry
 from backstay.domain.task import check_id
 from backstay.errors import Closed
+from backstay.operating import Operator
 from backstay.runtime import Running, connected
 from backstay.settings import Settings
 from backstay.store.base import Store
@@ -226,6 +227,11 @@ class App:
 
     async def complete_step(self, task_id: str, key: str, output: Any = None) -> Task:
         return await self._running.complete_step(task_id, key, output)
+
+    @property
+    def operator(self) -> Operator:
+        """Whoever looks around and steps in: agents, alerts, the audit trail, pause and resume."""
+        return self._running
 
     @property
     def _running(self) -> Client:

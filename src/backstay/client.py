@@ -1,30 +1,34 @@
-"""Submit, look, and step in: what a program or an operator does with a store, whoever runs the roles."""
+"""Submit, look, and step in: what a program does with a store, whoever runs the roles."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Mapping
-from typing import Any, Literal
+from datetime import timedelta
+from typing import Any, Final
 
 import msgspec
 
 from backstay.clock import Clock
-from backstay.definitions.calls import check_signal_name
-from backstay.definitions.codec import check_size, encode
+from backstay.definitions.codec import encode
 from backstay.definitions.registry import Registry
 from backstay.definitions.workflows import Workflow
-from backstay.domain import operate
-from backstay.domain.lease import is_stale
+from backstay.domain.access import Token
+from backstay.domain.durations import describe
 from backstay.domain.states import TaskState
-from backstay.domain.step import StepKind
 from backstay.domain.task import TaskRecord, check_id
-from backstay.domain.why import Reason, explain
-from backstay.errors import TaskFailed, UnknownWorkflow
+from backstay.errors import InvalidInput, TaskFailed, UnknownWorkflow
+from backstay.operating import Operator
 from backstay.outcomes import Outcomes
 from backstay.settings import Settings
-from backstay.store.base import Store, TaskFilter
+from backstay.store.base import Store, Submitted
+from backstay.store.records import Remembered
 from backstay.submit import CompleteBy, Door
-from backstay.views import Step, Task, listed_view, step_view, task_view
+from backstay.views import Task
+
+# How long an idempotency key stands for what it was first used for.
+KEYS_KEPT: Final = timedelta(hours=24)
 
 
 class Handle:
@@ -54,19 +58,28 @@ class Handle:
         return await self._client.cancel(self.id, undo=undo)
 
 
-class Client:
-    """Works on an open store."""
+class Client(Operator):
+    """An operator who submits as well."""
 
-    def __init__(self, store: Store, registry: Registry, *, settings: Settings, clock: Clock) -> None:
-        self._store = store
-        self._registry = registry
-        self._settings = settings
-        self._clock = clock
+    def __init__(
+        self, store: Store, registry: Registry, *, settings: Settings, clock: Clock, who: str | None = None
+    ) -> None:
+        super().__init__(store, registry, settings=settings, clock=clock, who=who)
         self._door = Door(store, registry, settings=settings, clock=clock)
         self._outcomes = Outcomes(store)
 
     def close(self) -> None:
         self._outcomes.close()
+
+    # For whoever serves others
+
+    async def backlog(self, *, at_most: int) -> int:
+        """How many tasks wait to be claimed, counted no further than ``at_most``."""
+        return await self._store.backlog(at_most=at_most)
+
+    async def token_records(self) -> list[Token]:
+        """Every token that was ever created, with its digest."""
+        return await self._store.records.tokens()
 
     # Submit
 
@@ -121,6 +134,59 @@ class Client:
         self._door.submit_in(connection, task)
         return Handle(self, task.id)
 
+    async def enter(
+        self,
+        workflow: str,
+        input: Any,
+        *,
+        id: str | None = None,
+        complete_by: CompleteBy | None = None,
+        reply_to: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+        key: str | None = None,
+    ) -> Submitted:
+        """Submit from outside: ``input`` is decoded JSON, and nothing in it may go unread.
+
+        A workflow whose code is elsewhere is accepted if some live scheduler has it. With ``key``, the
+        same again within a day is the same task, with an id or without. Raises UnknownWorkflow,
+        InvalidInput, IdConflict.
+        """
+        options: dict[str, Any] = {
+            "id": id,
+            "complete_by": complete_by,
+            "reply_to": reply_to,
+            "attributes": attributes,
+        }
+        try:
+            task = self._door.new_task(workflow, (input,), strict=True, **options)
+        except UnknownWorkflow:
+            version = await self._version_elsewhere(workflow)
+            task = self._door.foreign_task(workflow, version, input, **options)
+        if key is not None:
+            content = encode({"workflow": workflow, "input": input, **options}, "the submission")
+            task = msgspec.structs.replace(task, id=await self._remembered(key, content, task.id))
+        return await self._door.submit(task)
+
+    async def _remembered(self, key: str, content: bytes, task_id: str) -> str:
+        """The id that ``key`` stands for. Kept before the task is: who crashes in between tries again."""
+        meant = Remembered(digest=hashlib.sha256(content).hexdigest(), task_id=task_id)
+        known = await self._store.records.remember(key, meant, keep=KEYS_KEPT, now=self._clock.now())
+        if known.digest != meant.digest:
+            raise InvalidInput(
+                f"idempotency key {key[:40]!r} was used for other content within the last"
+                f" {describe(KEYS_KEPT)}; use a new key for a new submission"
+            )
+        return known.task_id
+
+    async def _version_elsewhere(self, workflow: str) -> int:
+        found = next((one for one in await self.workflows() if one.name == workflow and one.versions), None)
+        if found is None:
+            raise UnknownWorkflow(
+                f"there is no workflow {workflow!r} here or in any live process;"
+                " `backstay workflows ls` lists those that there are"
+            )
+        return max(found.versions)
+
     def handle(self, task_id: str) -> Handle:
         """A handle on a task that somebody submitted."""
         return Handle(self, check_id(task_id))
@@ -139,81 +205,3 @@ class Client:
             return self._registry.workflow(task.workflow, task.version).returns.decode(output)
         except UnknownWorkflow:
             return msgspec.json.decode(output)
-
-    # Look
-
-    async def task(self, task_id: str) -> Task:
-        """Raises UnknownTask."""
-        return task_view(await self._store.task(check_id(task_id)))
-
-    async def steps(self, task_id: str) -> list[Step]:
-        """The steps of a task, in the order in which they began. Raises UnknownTask."""
-        journal = await self._store.steps(check_id(task_id))
-        return [step_view(step) for step in journal if step.kind is StepKind.STEP]
-
-    async def tasks(self, wanted: TaskFilter) -> tuple[list[Task], int | None]:
-        """A page of tasks, newest first, and where the next page begins."""
-        # One more than asked for tells whether there is a next page.
-        found = await self._store.tasks(msgspec.structs.replace(wanted, limit=wanted.limit + 1))
-        page = found[: wanted.limit]
-        return [listed_view(task) for task in page], page[-1].key if len(found) > len(page) else None
-
-    async def why(self, task_id: str) -> Reason:
-        """What the task waits for, in one sentence, and the command that would move it."""
-        task = await self._store.task(check_id(task_id))
-        steps = await self._store.steps(task_id)
-        now = self._clock.now()
-        live = [
-            one
-            for one in await self._store.instances()
-            if one.live and not is_stale(one.heartbeat_at, lease=self._settings.lease, now=now)
-        ]
-        runnable = any((task.workflow, task.version) in one.runs for one in live)
-        return explain(task, steps, runnable=runnable, any_scheduler=bool(live), now=now)
-
-    # Step in
-
-    async def signal(self, task_id: str, name: str, payload: Any = None, *, key: str | None = None) -> Task:
-        """Tell a task something. Signals wait in order until asked for; ``key`` makes one count once."""
-        body = encode(payload, f"payload of signal {name}")
-        check_size(body, f"payload of signal {name}", self._settings.payload_bytes_max)
-        dedup = None if key is None else check_id(key, name="signal key")
-        task = await self._store.signal(
-            check_id(task_id), check_signal_name(name), body, dedup=dedup, now=self._clock.now()
-        )
-        return task_view(task)
-
-    async def resubmit(self, task_id: str, from_: Literal["failed", "start"] = "failed") -> Task:
-        """Let a stopped task go on at the step that failed, or begin anew."""
-        return await self._amend(task_id, lambda task, steps: operate.resubmit(task, steps, from_=from_))
-
-    async def undo(self, task_id: str) -> Task:
-        """Undo what a task did. An undo that failed is tried again."""
-        return await self._amend(task_id, operate.request_undo)
-
-    async def cancel(self, task_id: str, *, undo: bool = True) -> Task:
-        """Stop a task; with ``undo`` what it did is undone."""
-        return await self._amend(task_id, lambda task, steps: operate.cancel(task, steps, undo=undo))
-
-    async def complete_step(self, task_id: str, key: str, output: Any = None) -> Task:
-        """Record by hand what an agent could not: a step's result, or that its undo has been done."""
-        body = encode(output, f"output of step {key}")
-        check_size(body, f"output of step {key}", self._settings.payload_bytes_max)
-        now = self._clock.now()
-
-        def change(task: TaskRecord, steps: list[Any]) -> operate.Amendment:
-            self._check_fits(key, steps, body)
-            return operate.complete_step(task, steps, key=key, output=body, now=now)
-
-        return await self._amend(task_id, change)
-
-    def _check_fits(self, key: str, steps: list[Any], body: bytes) -> None:
-        """An output that the workflow could not read would only be noticed at its replay."""
-        operation = next((step.operation for step in steps if step.key == key), None)
-        step = self._registry.steps.get(operation) if operation is not None else None
-        undoing = any(one.key == key and one.state.startswith("undo") for one in steps)
-        if step is not None and not undoing:
-            step.returns.decode(body)
-
-    async def _amend(self, task_id: str, change: Any) -> Task:
-        return task_view(await self._store.amend(check_id(task_id), change, now=self._clock.now()))

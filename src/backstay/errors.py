@@ -10,6 +10,9 @@ BackstayError
 │   ├── UnknownWorkflow          no workflow of that name and version
 │   ├── UnknownTask              no task of that id
 │   ├── UnknownStep              no step of that key
+│   ├── UnknownAlert             no alert of that id
+│   ├── UnknownToken             no token of that name
+│   ├── UnknownAgent             no agent of that name
 │   ├── NotInWorkflow            a workflow call outside a workflow, or the reverse
 │   └── InvalidHttpRequest       an HttpAgent cannot send this; Permanent as well
 ├── Conflict                 look again: the state is not what the caller thought
@@ -20,6 +23,7 @@ BackstayError
 ├── Unavailable              wait: the same call may succeed later
 │   ├── StoreUnavailable         the state store cannot be reached or written
 │   ├── StoreFull                the disk, or the configured size, is full
+│   ├── Overloaded               too many tasks wait already
 │   └── Closed                   the store or app is not running
 ├── StoreTooNew              the database was written by a newer release
 ├── StepFailed               a step failed for good (seen by the workflow)
@@ -98,6 +102,27 @@ class UnknownStep(InvalidRequest):
         self.key = key
 
 
+class UnknownAlert(InvalidRequest):
+    """There is no alert with this id."""
+
+    def __init__(self, alert_id: int) -> None:
+        super().__init__(f"there is no alert {alert_id}; `backstay alerts ls` lists what is there")
+
+
+class UnknownToken(InvalidRequest):
+    """There is no token with this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no token {name!r}; `backstay tokens ls` lists what is there")
+
+
+class UnknownAgent(InvalidRequest):
+    """No instance has an agent of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no agent {name!r} in any live process; `backstay agents ls` lists them")
+
+
 class NotInWorkflow(InvalidRequest):
     """A call that only makes sense inside a running workflow or step was made elsewhere."""
 
@@ -155,6 +180,17 @@ class StoreUnavailable(Unavailable):
 
 class StoreFull(StoreUnavailable):
     """There is no room left for the state store."""
+
+
+class Overloaded(Unavailable):
+    """More tasks wait already than may; submit again when some of them are done."""
+
+    def __init__(self, *, waiting: int, limit: int, retry_after: timedelta) -> None:
+        super().__init__(
+            f"{waiting:,} tasks wait already, the limit is {limit:,} (setting backlog_limit);"
+            f" try again in {retry_after.total_seconds():.0f} s"
+        )
+        self.retry_after = retry_after
 
 
 class Closed(Unavailable):

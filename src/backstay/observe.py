@@ -18,9 +18,9 @@ RECOVERED: Final = "recovered"
 STEP_RETRIED: Final = "step_retried"
 STEP_REPEATED: Final = "step_repeated"
 BREAKER_OPENED: Final = "breaker_opened"
-TASK_ERROR: Final = "task_error"
-UNDO_FAILED: Final = "undo_failed"
-UNDO_MANUAL: Final = "undo_manual"
+DRAIN_CUT_SHORT: Final = "drain_cut_short"
+LEAD_TAKEN: Final = "lead_taken"
+LEAD_LOST: Final = "lead_lost"
 INSTANCE_DEAD: Final = "instance_dead"
 STORE_UNAVAILABLE: Final = "store_unavailable"
 STORE_DEAF: Final = "store_deaf"
@@ -35,10 +35,10 @@ def emit(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
         log.log(level, "%s%s", event, _text(fields))
 
 
-def alert(kind: str, *, task_id: str, **fields: Any) -> None:
+def alert(kind: str, *, task_id: str | None = None, **fields: Any) -> None:
     """Call a person: something stopped that will not go on by itself."""
     counters[kind] += 1
-    log.error("alert=%s task_id=%s%s", kind, task_id, _text(fields))
+    log.error("alert=%s task_id=%s%s", kind, task_id or "-", _text(fields))
 
 
 def _text(fields: dict[str, Any]) -> str:

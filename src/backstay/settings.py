@@ -38,10 +38,20 @@ class Settings:
     lease: timedelta = timedelta(seconds=15)
     heartbeat: timedelta = timedelta(seconds=5)
     supervisor_period: timedelta = timedelta(seconds=1)
+    recoveries_max: int = 300
+    recoveries_within: timedelta = timedelta(seconds=60)
+    backlog_limit: int = 100_000
     in_flight: int = 4_000
     journal_max: int = 10_000
     inline_bytes_max: int = 16 * 1024
     payload_bytes_max: int = 1024 * 1024
+    host: str = "127.0.0.1"
+    port: int = 8080
+    tls_cert: str = ""
+    tls_key: str = ""
+    connections_max: int = 1_000
+    watchers_max: int = 200
+    drain: timedelta = timedelta(seconds=20)
 
     def __post_init__(self) -> None:
         # One missed beat must not cost the lease.
@@ -49,6 +59,15 @@ class Settings:
             raise InvalidSetting(
                 f"heartbeat {describe(self.heartbeat)} must fit twice into lease {describe(self.lease)}"
             )
+        # A leader renews its lead in a round, when a heartbeat has passed since the last time.
+        if self.heartbeat + self.supervisor_period >= self.lease:
+            raise InvalidSetting(
+                f"heartbeat {describe(self.heartbeat)} and supervisor_period"
+                f" {describe(self.supervisor_period)} must together be shorter than"
+                f" lease {describe(self.lease)}"
+            )
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise InvalidSetting("tls_cert and tls_key belong together: give both, or neither")
         if self.inline_bytes_max > self.payload_bytes_max:
             raise InvalidSetting(
                 f"inline_bytes_max {self.inline_bytes_max:,} must not exceed"
@@ -73,11 +92,17 @@ class Settings:
 _KINDS: Final = {field.name: type(field.default) for field in dataclasses.fields(Settings)}
 _LEAST: Final = {
     "store_connections": 1,
+    "recoveries_max": 1,
+    "backlog_limit": 1,
     "in_flight": 1,
     "journal_max": 1,
     "inline_bytes_max": 0,
     "payload_bytes_max": 1024,
+    "port": 0,
+    "connections_max": 1,
+    "watchers_max": 1,
 }
+_MOST: Final = {"port": 65_535}
 _TRUTH: Final = {"true": True, "false": False}
 
 
@@ -126,6 +151,8 @@ def _whole_number(name: str, value: Any) -> int:
         raise InvalidSetting(f"{name} is {value!r}; it must be a whole number")
     if number < _LEAST[name]:
         raise InvalidSetting(f"{name} is {number}; it must be at least {_LEAST[name]}")
+    if number > _MOST.get(name, number):
+        raise InvalidSetting(f"{name} is {number}; it must be at most {_MOST[name]}")
     return number
 
 

@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeGuard
 
 from backstay.clock import Clock
-from backstay.definitions.codec import check_size
+from backstay.definitions.codec import check_size, encode
 from backstay.definitions.registry import Registry
 from backstay.definitions.workflows import Workflow
 from backstay.domain.durations import LONGEST, duration
+from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, check_id
 from backstay.errors import BackstayError, InvalidInput, InvalidRequest
 from backstay.settings import Settings
@@ -58,20 +59,70 @@ class Door:
         complete_by: CompleteBy | None = None,
         reply_to: str | None = None,
         attributes: Mapping[str, str] | None = None,
+        strict: bool = False,
     ) -> NewTask:
-        """The task that these arguments describe. Raises a kind of InvalidRequest, and writes nothing."""
+        """The task that these arguments describe. Raises a kind of InvalidRequest, and writes nothing.
+
+        ``strict``: a field that the workflow's type does not have is refused instead of dropped.
+        """
         definition = self._definition(workflow)
-        data = definition.signature.encode_input(args)
-        check_size(data, f"input of workflow {definition.name}", self._settings.payload_bytes_max)
+        if strict:
+            definition.signature.check_fields(args[0])
+        return self._made(
+            definition.name,
+            definition.version,
+            definition.signature.encode_input(args),
+            id=id,
+            complete_by=complete_by,
+            reply_to=reply_to,
+            attributes=attributes,
+            plan=definition.planned_steps(),
+        )
+
+    def foreign_task(
+        self,
+        workflow: str,
+        version: int,
+        input: Any,
+        *,
+        id: str | None = None,
+        complete_by: CompleteBy | None = None,
+        reply_to: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> NewTask:
+        """The same for a workflow whose code is elsewhere: its input is taken as it is."""
+        return self._made(
+            workflow,
+            version,
+            encode(input, f"input of workflow {workflow}"),
+            id=id,
+            complete_by=complete_by,
+            reply_to=reply_to,
+            attributes=attributes,
+        )
+
+    def _made(
+        self,
+        workflow: str,
+        version: int,
+        data: bytes,
+        *,
+        id: str | None,
+        complete_by: CompleteBy | None,
+        reply_to: str | None,
+        attributes: Mapping[str, str] | None,
+        plan: tuple[StepRecord, ...] = (),
+    ) -> NewTask:
+        check_size(data, f"input of workflow {workflow}", self._settings.payload_bytes_max)
         return NewTask(
             id=str(uuid.uuid4()) if id is None else check_id(id),
-            workflow=definition.name,
-            version=definition.version,
+            workflow=workflow,
+            version=version,
             input=data,
             hard_end=None if complete_by is None else self._hard_end(complete_by),
             reply_to=_checked_reply_to(reply_to),
             attributes=_checked_attributes({} if attributes is None else attributes),
-            plan=definition.planned_steps(),
+            plan=plan,
         )
 
     def _definition(self, workflow: Workflow[..., Any] | str) -> Workflow[..., Any]:

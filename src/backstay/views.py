@@ -1,14 +1,26 @@
-"""Tasks and steps as people and programs outside see them: the same shape in Python, JSON and HTTP."""
+"""What people and programs outside see: the same shape in Python, JSON and HTTP."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from backstay.domain.access import Role, Token
+from backstay.domain.lease import Leader
 from backstay.domain.step import Failure, StepRecord
 from backstay.domain.task import TaskRecord
+from backstay.store.supervision import Round
+
+Item = TypeVar("Item")
+
+
+class Page(msgspec.Struct, Generic[Item], frozen=True):
+    """Part of a list, and where the next part begins: ``None`` at the end."""
+
+    items: list[Item]
+    next: str | None = None
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +57,123 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     error: Failure | None
     started_at: datetime | None
     ended_at: datetime | None
+
+
+class AgentInstance(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent stands in one live process."""
+
+    id: str
+    in_flight: int
+    waiting: int
+    breaker: str
+    open_until: datetime | None
+
+
+class AgentView(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent over all live processes."""
+
+    name: str
+    paused: bool
+    # What a person, or the supervisor, holds in place: "open", "closed", or null.
+    forced_breaker: str | None
+    held_by: str | None
+    reason: str | None
+    instances: list[AgentInstance]
+
+
+class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow that some live process runs, or that is held back."""
+
+    name: str
+    versions: list[int]
+    paused: bool
+    held_by: str | None
+    reason: str | None
+    instances: list[str]
+
+
+class RoundView(msgspec.Struct, frozen=True, kw_only=True):
+    """What one round of the supervisor did."""
+
+    at: datetime
+    # Tasks taken from who did not move them, to be taken up again; the undos among them; what was held
+    # back, with an alert, for having been recovered too often.
+    recovered: int
+    undone: int
+    errors: int
+    woken: int
+
+
+class SupervisorView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who supervises, and what came of it last."""
+
+    leader: str | None
+    epoch: int
+    lease_until: datetime | None
+    last_round: RoundView | None
+
+
+class SupervisorRun(SupervisorView, frozen=True, kw_only=True):
+    """The same after a round that was asked for, and whether it was made here."""
+
+    ran: bool
+
+
+class CreatedToken(msgspec.Struct, frozen=True):
+    """A token with its secret, which is told this once."""
+
+    token: str
+    name: str
+    role: Role
+
+
+class TokenView(msgspec.Struct, frozen=True, kw_only=True):
+    """A token, without its secret."""
+
+    name: str
+    role: Role
+    created_at: datetime
+    revoked_at: datetime | None
+
+
+class UndoPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What an undo of a task would do, in this order, if it began now."""
+
+    task_id: str
+    state: str
+    steps: list[PlannedUndo]
+
+
+class PlannedUndo(msgspec.Struct, frozen=True, kw_only=True):
+    key: str
+    agent: str | None
+    outcome: str
+    # By a person, who then says complete-step.
+    manual: bool
+
+
+def supervisor_view(leader: Leader, rounds: list[Round]) -> SupervisorView:
+    last = rounds[0] if rounds else None
+    return SupervisorView(
+        leader=leader.holder,
+        epoch=leader.epoch,
+        lease_until=leader.until,
+        last_round=None
+        if last is None
+        else RoundView(
+            at=last.at, recovered=last.recovered, undone=last.undos, errors=last.paused, woken=last.woken
+        ),
+    )
+
+
+def supervisor_run(view: SupervisorView, *, ran: bool) -> SupervisorRun:
+    return SupervisorRun(ran=ran, **msgspec.structs.asdict(view))
+
+
+def token_view(token: Token) -> TokenView:
+    return TokenView(
+        name=token.name, role=token.role, created_at=token.created_at, revoked_at=token.revoked_at
+    )
 
 
 def listed_view(task: TaskRecord) -> Task:

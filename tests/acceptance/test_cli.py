@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -139,6 +139,55 @@ class Shell:
             yield
             process.stdin.close()
             assert process.wait(30) == 0
+
+
+class Terminal:
+    """A command that has a terminal to itself, and somebody in front of it."""
+
+    def __init__(self, shell: Shell, *arguments: str) -> None:
+        import termios  # Not there on Windows.
+
+        self._master, slave = os.openpty()
+        termios.tcsetwinsize(slave, (40, 120))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "backstay", *arguments],
+            cwd=shell.folder,
+            env={**shell.environment, "TERM": "xterm"},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+        self.code: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is not None:
+            self._process.kill()
+        # What nobody reads would keep the command from ending.
+        with contextlib.suppress(OSError):
+            while os.read(self._master, 4_096):
+                pass
+        self.code = self._process.wait(30)
+        os.close(self._master)
+
+    def read_until(self, words: str) -> str:
+        """All that is shown up to these words, without what colours it and moves the cursor."""
+        seen = b""
+        while words not in (shown := re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode(errors="replace"))):
+            try:
+                seen += os.read(self._master, 4_096)
+            except OSError as error:
+                raise AssertionError(f"{words!r} was never shown, only {shown}") from error
+        return shown
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
 
 
 @pytest.fixture
@@ -341,6 +390,80 @@ def test_the_store_is_an_option_or_a_variable_or_in_a_file(shell: Shell):
     assert {path.name for path in shell.folder.glob("*.db")} == {"file.db", "variable.db", "option.db"}
 
 
+# Watching
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is a signal here")
+def test_watching_everything_says_each_change_until_an_interrupt(shell: Shell):
+    shell.submit_many(["g1", "g2"])
+    with shell.start("tasks", "watch") as watching:
+        assert watching.stdout is not None
+        first = [watching.stdout.readline().split(" ", 1)[1] for _ in range(2)]
+        shell.ok("tasks", "cancel", "g1")
+        then = watching.stdout.readline().split(" ", 1)[1]
+        watching.send_signal(signal.SIGINT)
+        out, err = watching.communicate(timeout=30)
+
+    assert first == ["g2 is pending\n", "g1 is pending\n"]
+    assert then == "g1 is cancelled\n"
+    assert (watching.returncode, out, err) == (0, "", "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such terminals")
+def test_a_terminal_shows_a_live_picture_of_a_task_until_it_ends(shell: Shell):
+    with shell.serving():
+        shell.ok("submit", "shop:app", "approve", "null", "--id", "a1")
+        with Terminal(shell, "tasks", "watch", "a1") as terminal:
+            terminal.read_until("it waits for signal 'approval'")
+            shell.ok("tasks", "signal", "a1", "approval", '"yes"')
+            shown = terminal.read_until('"yes"')
+
+    assert terminal.code == 0
+    assert "processed" in shown
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such terminals")
+def test_a_terminal_shows_a_live_picture_of_all_tasks_until_an_interrupt(shell: Shell):
+    shell.submit_many(["g1", "g2"])
+    with Terminal(shell, "tasks", "watch") as terminal:
+        terminal.read_until("2 pending")
+        shell.ok("tasks", "cancel", "g1")
+        terminal.read_until("1 pending")
+        terminal.interrupt()
+
+    assert terminal.code == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such terminals")
+def test_an_undo_is_asked_for_on_a_terminal(shell: Shell):
+    with shell.serving():
+        shell.ok(*PAY, PAID, "--id", "o1", "--wait")
+        with Terminal(shell, "tasks", "undo", "o1") as terminal:
+            plan = terminal.read_until("Undo task o1? [y/N]:")
+            terminal.press(b"n\n")
+
+    assert terminal.code == 1
+    assert "charge:1" in plan
+    assert shell.json("tasks", "show", "o1")["state"] == "processed"
+
+
+# The store itself
+
+
+def test_a_store_is_made_checked_and_supervised(shell: Shell):
+    assert shell.type("store", "check").returncode == 1
+    assert shell.ok("store", "migrate").startswith("created the store sqlite:///shop.db with schema ")
+    assert re.search(r"processes +none is live", shell.ok("store", "check"))
+    assert shell.json("supervise", "--once")["ran"] is True
+
+
+def test_a_token_has_no_place_on_the_command_line(shell: Shell):
+    done = shell.type("tasks", "ls", "--url", "http://127.0.0.1:1", "--token", "bst_secret")
+
+    assert done.returncode == 2
+    assert "bst_secret" not in done.stdout + done.stderr
+
+
 # Mistakes
 
 
@@ -485,6 +608,19 @@ def test_why_says_what_a_task_in_postgresql_waits_for(shell: Shell, postgres_url
     assert set(answer) == {"reason", "command"}
     assert "no scheduler is running" in answer["reason"]
     assert shell.ok("tasks", "why", "o1", store).startswith(answer["reason"])
+
+
+def test_an_operator_steps_in_on_postgresql(shell: Shell, postgres_url: str):
+    shell.environment["BACKSTAY_STORE"] = postgres_url
+    made = shell.json("store", "migrate")
+    shell.ok(*PAY, PAID, "--id", "o1")
+
+    assert (made["backend"], made["created"]) == ("postgresql", True)
+    assert "@" not in made["store"]
+    assert shell.ok("tasks", "cancel", "o1", "--reason", "too late") == "o1 is cancelled\n"
+    assert shell.json("audit")["items"][0]["reason"] == "too late"
+    assert shell.json("supervise", "--once")["ran"] is True
+    assert shell.json("store", "check")["open_alerts"] == 0
 
 
 def test_waiting_prints_what_a_process_on_the_same_postgresql_returned(shell: Shell, postgres_url: str):

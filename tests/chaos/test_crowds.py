@@ -54,7 +54,7 @@ async def test_every_signal_reaches_its_task_in_order_whenever_it_comes(database
                 await client.signal(task_id, "item", number)
 
     ids = [f"t{number}" for number in range(CROWD)]
-    async with running(app, database.store(), supervisor_period="1h") as client:
+    async with running(app, database.store(), supervisor_period="1h", lease="3h") as client:
         await asyncio.gather(*(client.submit(collect, id=one) for one in ids))
         await asyncio.gather(*(tell(client, one) for one in ids))
         assert await ended(client, ids) == {"processed": CROWD}
@@ -81,7 +81,7 @@ async def test_every_child_that_ends_wakes_its_parent(database: Database, chance
         return list(await asyncio.gather(*(start(child, number) for number in range(3))))
 
     ids = [f"p{number}" for number in range(CROWD // 3)]
-    async with running(app, database.store(), supervisor_period="1h") as client:
+    async with running(app, database.store(), supervisor_period="1h", lease="3h") as client:
         await asyncio.gather(*(client.submit(parent, id=one) for one in ids))
         assert await ended(client, ids) == {"processed": len(ids)}
 
@@ -118,7 +118,7 @@ async def test_every_task_that_is_cancelled_at_some_moment_stops_and_is_undone_i
             await client.cancel(task_id, undo=undo)
 
     ids = [f"t{number}" for number in range(CROWD)]
-    async with running(app, database.store(), supervisor_period="1h") as client:
+    async with running(app, database.store(), supervisor_period="1h", lease="3h") as client:
         await asyncio.gather(*(client.submit(order, id=one) for one in ids))
         await asyncio.gather(*(cancel(client, one) for one in ids))
         ends = await ended(client, ids)

@@ -185,8 +185,7 @@ class SqliteBoundaries:
             self._records = records
 
     def _seen_by_the_writer(self) -> str:
-        assert self.store._writer is not None
-        connection = self.store._writer._connection
+        connection = self.store._session.writer._connection
         return f"{connection.execute(TASKS).fetchall()}{connection.execute(STEPS).fetchall()}"
 
 

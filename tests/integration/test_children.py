@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from backstay import App, Recovery, TaskFailed, race, start, wait_for
+from backstay.domain.audit import Act
 from backstay.domain.task import TaskRecord
 from backstay.errors import Conflict, StoreUnavailable
 from backstay.store.base import Amend
@@ -329,13 +330,15 @@ async def test_a_parent_does_not_end_before_the_child_that_it_left_has_been_told
     seen: list[str] = []
 
     class LateAmendments(AnyStore):
-        async def amend(self, task_id: str, change: Amend, *, now: datetime) -> TaskRecord:
+        async def amend(
+            self, task_id: str, change: Amend, *, now: datetime, act: Act | None = None
+        ) -> TaskRecord:
             # Longer than bodies may take to unwind: it is not for them that the parent waits.
             await asyncio.sleep(1.3)
             seen.append((await self.task("p")).state)
             if outage and len(seen) == 1:
                 raise StoreUnavailable("gone for a moment")
-            return await super().amend(task_id, change, now=now)
+            return await super().amend(task_id, change, now=now, act=act)
 
     family = Family(Gate())
 

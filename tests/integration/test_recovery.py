@@ -17,10 +17,12 @@ from backstay import App, Recovery, Retry, StepFailed, TaskFailed, current_step
 from backstay.domain.lease import Owner
 from backstay.errors import Closed, InvalidDefinition, StoreFull, StoreUnavailable
 from backstay.observe import INSTANCE_DEAD, LEASE_LOST, counters
-from backstay.store.base import Claimed, Standing
+from backstay.store.base import Claimed, Report, Standing
 from backstay.store.sqlite import SqliteStore
+from backstay.store.supervision import Freed
 from backstay.supervisor import sweep
 from tests.support.databases import AnyStore, Database, SqliteDatabase
+from tests.support.leading import free_lead, seize_lead
 from tests.support.running import eventually
 from tests.support.stores import DyingStore, PatientStore
 
@@ -38,9 +40,9 @@ class StalledStore(AnyStore):
         self.awake = asyncio.Event()
         self.awake.set()
 
-    async def beat(self, owner: Owner, *, now: datetime) -> None:
+    async def beat(self, owner: Owner, *, now: datetime, report: Report | None = None) -> None:
         await self.awake.wait()
-        await super().beat(owner, now=now)
+        await super().beat(owner, now=now, report=report)
 
     async def claim(self, owner: Owner, runs: Any, *, limit: int, now: datetime) -> list[Claimed]:
         await self.awake.wait()
@@ -178,7 +180,7 @@ RUN_CHILD = """
 import sys
 
 async def main():
-    async with app.run(sys.argv[1]):
+    async with app.run(sys.argv[1], **dict(setting.split("=") for setting in sys.argv[2:])):
         await app.submit(order, id="t")
         await asyncio.sleep(3600)
 
@@ -188,8 +190,10 @@ asyncio.run(main())
 
 async def test_a_killed_process_loses_nothing(database: Database):
     """Promise 5: kill -9 in the middle of a step; the work goes on here, without a person."""
+    # It leads as well: its lead is taken over when its own lease is over.
+    settings = [f"{name}={value}" for name, value in (FAST | database.heir()).items()]
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CHILD + RUN_CHILD, database.url, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", CHILD + RUN_CHILD, database.url, *settings, stdout=asyncio.subprocess.PIPE
     )
     assert child.stdout is not None
     try:
@@ -322,7 +326,9 @@ async def test_an_instance_declared_dead_is_refused_every_write_and_starts_again
 
             store.awake.clear()
             [before] = await other.instances()
-            assert await other.bury(lease=timedelta(0), now=datetime.now(UTC) + AN_HOUR) == 1  # noqa: TID251
+            now = datetime.now(UTC) + AN_HOUR  # noqa: TID251
+            leader = await seize_lead(other, now=now)
+            assert await other.supervision.bury(leader, lease=timedelta(0), now=now) == Freed(runs=1)
             shop.open.set()  # Its step answers now, to a scheduler that holds nothing any more.
             await eventually(
                 lambda: _as_it_is(counters[LEASE_LOST] - lost), lambda seen: seen == 1, what="a refusal"
@@ -501,6 +507,7 @@ async def test_a_scheduler_whose_loop_hangs_past_a_steps_complete_by_loses_the_t
     lost = counters[LEASE_LOST]
     stuck = asyncio.create_task(asyncio.to_thread(asyncio.run, hang()))
     assert await asyncio.to_thread(hanging.wait, SOON)
+    await free_lead(database)
     app, _ = shop(hang=False)
     async with app.run(database.url, **FAST):
         assert await app.handle("t").result(SOON) == "sent at attempt 2"
@@ -584,7 +591,7 @@ def limit(store: SqliteStore) -> Callable[..., None]:
 
     def set_limit(*, room: bool = False) -> None:
         # Straight on the writing connection: while it is full, nothing gets through the front door.
-        database = store._open_writer._connection
+        database = store._session.writer._connection
         [pages] = database.execute("PRAGMA page_count").fetchone()
         database.execute(f"PRAGMA max_page_count = {2**30 if room else pages}").fetchone()
 

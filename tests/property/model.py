@@ -5,17 +5,20 @@ Every method returns whether the store must say yes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from backstay.domain.states import SETTLED, STEP_ARROWS, TASK_ARROWS, StepState, TaskState
 from backstay.domain.step import StepKind
+from backstay.store.supervision import Freed
 
 HELD = (TaskState.PROCESSING, TaskState.UNDOING)
 CLAIMABLE = (TaskState.PENDING, TaskState.UNDOING)
 FORWARD = (TaskState.PENDING, TaskState.PROCESSING, TaskState.WAITING)
+AGENT = "bank"  # of every step
 UNDO_OVER = (TaskState.UNDONE, TaskState.UNDO_FAILED, TaskState.CANCELLED)
 
 
@@ -85,6 +88,8 @@ class Model:
     def __init__(self) -> None:
         self.tasks: dict[str, Task] = {}
         self.heartbeats: dict[str, datetime] = {}  # of the instances that live
+        self.paused: set[str] = set()
+        self.recoveries: Counter[tuple[str, str | None]] = Counter()  # by workflow and agent
 
     # The way in, and the scheduler
 
@@ -100,6 +105,7 @@ class Model:
         free = [
             name
             for workflow in workflows
+            if workflow not in self.paused
             for name, task in self.tasks.items()
             if task.workflow == workflow
             and task.state in CLAIMABLE
@@ -204,19 +210,26 @@ class Model:
 
     # Instances and the supervisor
 
-    def end(self, owner: str, *, crashes: int) -> int:
+    def end(self, owner: str, *, crashes: int) -> list[Task]:
         if self.heartbeats.pop(owner, None) is None:
-            return 0
+            return []
         held = self._those(lambda task: task.holder == owner)
         for task in held:
             task.free(TaskState.PENDING if task.state is TaskState.PROCESSING else task.state)
             task.crashes += crashes
-        return len(held)
+        return held
 
-    def bury(self, lease: timedelta, now: datetime, spare: str | None) -> int:
+    def bury(self, lease: timedelta, now: datetime, spare: str | None) -> Freed:
         late = [owner for owner, beat in self.heartbeats.items() if now - beat > lease]
-        dead = [owner for owner in late if owner != spare]
-        return sum(self.end(owner, crashes=1) for owner in dead)
+        held = [self.end(owner, crashes=1) for owner in late if owner != spare]
+        for tasks in held:
+            self.recoveries.update({(task.workflow, None) for task in tasks})
+        return _freed(task for tasks in held for task in tasks)
+
+    def pause_or_resume(self, workflow: str) -> None:
+        self.paused ^= {workflow}
+        if workflow not in self.paused:
+            del self.recoveries[workflow, None]  # Whoever lets it go on has looked.
 
     def wake(self, now: datetime) -> int:
         due = self._those(
@@ -226,13 +239,14 @@ class Model:
             task.unpark()
         return len(due)
 
-    def expire_runs(self, now: datetime) -> int:
+    def expire_runs(self, now: datetime) -> Freed:
         late = self._those(lambda task: task.complete_by is not None and task.complete_by < now)
         for task in late:
             forward = task.state is TaskState.PROCESSING
             task.failures += forward
             task.free(TaskState.PENDING if forward else task.state)
-        return len(late)
+        self.recoveries.update((task.workflow, None) for task in late)
+        return _freed(late)
 
     def expire_steps(self, now: datetime) -> int:
         expired = 0
@@ -242,6 +256,7 @@ class Model:
                 one.failures, one.unsure, one.ended = one.failures + 1, True, True
             if late:
                 task.free(TaskState.PENDING)
+                self.recoveries[task.workflow, AGENT] += len(late)
             expired += len(late)
         return expired
 
@@ -314,6 +329,12 @@ class Model:
 
     def _those(self, wanted: Callable[[Task], bool]) -> list[Task]:
         return [task for task in self.tasks.values() if wanted(task)]
+
+
+def _freed(tasks: Iterable[Task]) -> Freed:
+    """What was taken away, by the state that it is left in."""
+    undos = [task.state is TaskState.UNDOING for task in tasks]
+    return Freed(runs=undos.count(False), undos=undos.count(True))
 
 
 def _overdue(entry: Entry, now: datetime) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,13 +21,26 @@ from hypothesis.stateful import (
 )
 
 from backstay.domain import operate
+from backstay.domain.audit import Act
+from backstay.domain.control import Control, Subject
+from backstay.domain.lease import Leader
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import StepKind, StepRecord
 from backstay.domain.task import TaskRecord
 from backstay.errors import BackstayError, IdConflict, LeaseLost
 from backstay.store.base import Amend, Claimed, InstanceRecord, Runnable, TaskFilter, Transition
+from backstay.store.supervision import Freed
 from backstay.testing import ManualClock
-from backstay.testing.promises.holder import LEASE, MANY, RUN_TIME, SHIP, Holder, applied
+from backstay.testing.promises.holder import (
+    FOR_LONG,
+    LEASE,
+    MANY,
+    NO_GRACE,
+    RUN_TIME,
+    SHIP,
+    Holder,
+    applied,
+)
 from backstay.testing.records import a_step, a_wait, held, let_go, new_task
 from tests.property.model import Entry, Model, Task
 from tests.property.twins import Side, Snapshot, Stage
@@ -90,10 +104,15 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
+        self.do(self.lead)
         self.join()
         self.join()
         for name in NAMES[:2]:
             self.submit(name, INPUTS[0], "ship")
+
+    async def lead(self, side: Side) -> Leader:
+        side.leader = await side.store.supervision.lead("test", lease=FOR_LONG, now=self.clock.now())
+        return side.leader
 
     # The way in, and the scheduler
 
@@ -214,7 +233,7 @@ class StoreMachine(RuleBasedStateMachine):
                 self.join()
             case "retire":
                 freed = self.do(lambda side: side.store.retire(side.holders[name].owner, now=now))
-                assert freed == self.model.end(name, crashes=0)
+                assert freed == len(self.model.end(name, crashes=0))
             case _:
                 alive = name in self.model.heartbeats
                 if alive:
@@ -235,16 +254,27 @@ class StoreMachine(RuleBasedStateMachine):
         match how:
             case "bury":
                 spare = data.draw(st.sampled_from([None, self.joined[-1]]))
-                buried = do(lambda side: side.store.bury(lease=LEASE, now=now, spare=side.owner(spare)))
+                buried = do(partial(self.bury, now=now, spare=spare))
                 assert buried == model.bury(LEASE, now, spare)
             case "expire runs":
-                assert do(lambda side: side.store.expire_runs(now=now, limit=MANY)) == model.expire_runs(now)
+                assert do(partial(self.expire_runs, now=now)) == model.expire_runs(now)
             case "expire steps":
-                grace = timedelta(0)
-                expired = do(lambda side: side.store.expire_steps(grace=grace, now=now, limit=MANY))
-                assert expired == model.expire_steps(now)
+                assert do(partial(self.expire_steps, now=now)) == model.expire_steps(now)
             case _:
-                assert do(lambda side: side.store.wake(now=now, limit=MANY)) == model.wake(now)
+                assert do(partial(self.wake, now=now)) == model.wake(now)
+
+    async def bury(self, side: Side, *, now: datetime, spare: str | None) -> Freed:
+        owner = side.owner(spare)
+        return await side.store.supervision.bury(side.leader, lease=LEASE, now=now, spare=owner)
+
+    async def expire_runs(self, side: Side, *, now: datetime) -> Freed:
+        return await side.store.supervision.expire_runs(side.leader, grace=NO_GRACE, now=now, limit=MANY)
+
+    async def expire_steps(self, side: Side, *, now: datetime) -> int:
+        return await side.store.supervision.expire_steps(side.leader, grace=NO_GRACE, now=now, limit=MANY)
+
+    async def wake(self, side: Side, *, now: datetime) -> int:
+        return await side.store.supervision.wake(side.leader, now=now, limit=MANY)
 
     def bring_something_to_supervise(self, hand: Hand, how: str) -> None:
         match how:
@@ -284,6 +314,17 @@ class StoreMachine(RuleBasedStateMachine):
         }
         move, expect = moves[how]
         assert self.accepts(lambda side: side.store.amend(name, move, now=now)) is expect(name)
+
+    @rule(name=st.sampled_from(["ship", "bill"]))
+    def pause_or_resume(self, name: str) -> None:
+        self.model.pause_or_resume(name)
+        self.do(partial(self.regulate, name=name, paused=name in self.model.paused))
+
+    async def regulate(self, side: Side, *, name: str, paused: bool) -> Control:
+        now = self.clock.now()
+        control = Control(subject=Subject.WORKFLOW, name=name, paused=paused, by="ann", at=now)
+        act = Act(who="ann", action="pause or resume", target=f"workflow:{name}")
+        return await side.store.records.regulate(Subject.WORKFLOW, name, lambda _known: control, act, now=now)
 
     # Looking
 
@@ -333,6 +374,11 @@ class StoreMachine(RuleBasedStateMachine):
         assert _snapshot_as_seen(seen) == {name: _as_seen(task) for name, task in self.model.tasks.items()}
         alive = {name: one.heartbeat_at for name, one in seen.instances.items() if one.live}
         assert alive == self.model.heartbeats
+        assert {one.name for one in seen.controls} == self.model.paused
+        recovered: Counter[tuple[str, str | None]] = Counter()
+        for one in seen.recoveries:
+            recovered[one.workflow, one.agent] += one.number
+        assert recovered == self.model.recoveries
 
     # Underneath
 
@@ -373,6 +419,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     def bring_something_to_do(self) -> None:
         """However everything ended: a new instance claims what there is, or something new."""
+        for name in sorted(self.model.paused):
+            self.pause_or_resume(name)
         self.join()
         self.claim_for(self.joined[-1], (SHIP, BILL), 1)
         if not self.current_hands():

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import asyncpg
 
-from backstay.domain.lease import Owner
+from backstay.domain.control import Control
+from backstay.domain.lease import Leader, Owner
 from backstay.domain.step import StepRecord
 from backstay.domain.task import TaskRecord
 from backstay.errors import BackstayError
@@ -33,7 +34,7 @@ from backstay.testing.records import replace
 # Small, so that most values are claim checks.
 INLINE_BYTES_MAX = 4
 
-TABLES = ("task", "step", "signal", "payload", "instance")
+TABLES = ("task", "step", "signal", "payload", "instance", "control", "recovery")
 
 Answer = TypeVar("Answer")
 
@@ -49,6 +50,15 @@ class Told(NamedTuple):
     payload: bytes | None
     consumed_by: str | None
     received_at: datetime
+
+
+class Recovery(NamedTuple):
+    """What one sweep recovered of a workflow, or of an agent in it."""
+
+    at: datetime
+    workflow: str
+    agent: str | None
+    number: int
 
 
 class Rows(NamedTuple):
@@ -68,6 +78,8 @@ class Snapshot:
     signals: dict[tuple[int, int], Told]
     payloads: dict[tuple[int, str], bytes]
     instances: dict[str, InstanceRecord]
+    controls: list[Control]
+    recoveries: list[Recovery]
 
     def journal(self, task: TaskRecord) -> list[StepRecord]:
         return [step for (number, _), step in sorted(self.steps.items()) if number == task.key]
@@ -84,6 +96,8 @@ class Side(ABC):
     """One of the two: a store, who holds its tasks, and the numbers that its tasks have got there."""
 
     store: Store
+    #: Under whom the sweeps are made.
+    leader: Leader
 
     def __init__(self) -> None:
         self.holders: dict[str, Holder] = {}
@@ -135,7 +149,6 @@ class PostgresSide(Side):
         self._reader = reader
         self._schema = schema
         columns = _columns("backstay.store.postgres", schema=schema)
-        columns["instance"] = columns["instance"].replace("runs", "runs::text")
         # All of it in one round trip.
         rows = [f"ARRAY(SELECT ROW({columns[name]}) FROM {schema}.{name})" for name in TABLES]
         self._everything = f"SELECT {', '.join(rows)}"
@@ -148,6 +161,7 @@ class PostgresSide(Side):
         """As after the migrations, in a fraction of the time that those take."""
         tables = ", ".join(f"{self._schema}.{name}" for name in TABLES)
         await self._reader.execute(f"TRUNCATE {tables} RESTART IDENTITY")
+        await self._reader.execute(f"UPDATE {self._schema}.leader SET holder = NULL, until = NULL, epoch = 0")
         self.holders.clear()
         self.claimed.clear()
 
@@ -207,7 +221,7 @@ class Twins:
         self._sqlite = sqlite
         self._sides: tuple[Side, Side] = (sqlite, postgres)
         #: What both of them hold.
-        self.seen = Snapshot({}, {}, {}, {}, {})
+        self.seen = Snapshot({}, {}, {}, {}, {}, [], [])
 
     async def do(self, deed: Callable[[Side], Awaitable[Any]]) -> Any:
         """What both of them answer: a value, or an error of ours."""
@@ -242,7 +256,9 @@ def _columns(package: str, **fragments: str) -> dict[str, str]:
         "step": queries["step_columns"],
         "signal": "task_key, number, name, payload, dedup, consumed_by, received_at",
         "payload": "task_key, digest, body",
-        "instance": "id, epoch, live, host, pid, runs, started_at, heartbeat_at",
+        "instance": queries["instance_columns"],
+        "control": queries["control_columns"],
+        "recovery": "at, workflow, agent, number",
     }
 
 
@@ -263,6 +279,12 @@ def _snapshot(rows: Rows, numbers: Numbers) -> Snapshot:
         },
         payloads={(numbers[key], digest): body for (key, digest), body in payloads.items()},
         instances={one.id: one for one in instances},
+        controls=sorted((shape.control(row) for row in tables["control"]), key=lambda one: one.name),
+        # Those of one sweep have no order.
+        recoveries=sorted(
+            (Recovery(as_instant(at), *rest) for at, *rest in tables["recovery"]),
+            key=lambda one: (one.at, one.workflow, one.agent or "", one.number),
+        ),
     )
 
 

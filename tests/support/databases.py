@@ -129,7 +129,7 @@ class PostgresDatabase(Database):
         self._others: list[PostgresDatabase] = []
 
     def heir(self, *, lease: str = "1s") -> dict[str, str]:
-        return {"heartbeat": "250ms", "lease": lease}
+        return {"heartbeat": "250ms", "lease": lease, "supervisor_period": "100ms"}
 
     def another(self) -> PostgresDatabase:
         self._others.append(PostgresDatabase(self.server, self.look))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
-from backstay.domain.lease import Owner
+from backstay.domain.lease import Leader, Owner
+from backstay.store.supervision import Freed, Supervision
 from tests.support.databases import AnyStore
 
 
 class DyingStore(AnyStore):
-    """A process on this store ends like a killed one: it says nothing to anybody."""
+    """A process on this store ends like a killed one: it says nothing to anybody.
+
+    Only the lead it gives up, so that a test need not wait for its lease.
+    """
 
     async def retire(self, owner: Owner, *, now: datetime) -> int:
         return 0
@@ -20,5 +26,27 @@ class PatientStore(AnyStore):
 
     may_bury = False
 
-    async def bury(self, *, lease: timedelta, now: datetime, spare: Owner | None = None) -> int:
-        return await super().bury(lease=timedelta(0), now=now, spare=spare) if self.may_bury else 0
+    @property
+    def supervision(self) -> Any:
+        return _Patience(super().supervision, lambda: self.may_bury)
+
+
+class _Patience:
+    """A supervision in which only the burials wait."""
+
+    def __init__(self, supervision: Supervision, may_bury: Callable[[], bool]) -> None:
+        self._supervision = supervision
+        self._may_bury = may_bury
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._supervision, name)
+
+    async def work_waits(self, **asked: Any) -> bool:
+        return self._may_bury() or await self._supervision.work_waits(**asked)
+
+    async def bury(
+        self, leader: Leader, *, lease: timedelta, now: datetime, spare: Owner | None = None
+    ) -> Freed:
+        if not self._may_bury():
+            return Freed()
+        return await self._supervision.bury(leader, lease=timedelta(0), now=now, spare=spare)

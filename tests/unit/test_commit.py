@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backstay.domain.alert import AlertKind, NewAlert
 from backstay.domain.lease import Owner
 from backstay.domain.states import StepState, TaskState
 from backstay.errors import LeaseLost
@@ -72,6 +73,14 @@ def test_children_and_consumed_signals_are_all_kept():
 
     assert rows.children == [(children[0], NOON), (children[1], NOON)]
     assert rows.consumed == [(1, 1, "w:1"), (1, 2, "w:2")]
+
+
+def test_alerts_are_all_kept_with_the_instants_of_their_turns():
+    alerts = [NewAlert(kind=AlertKind.TASK_ERROR, message=message) for message in "abc"]
+
+    rows = Rows([turn(alerts=alerts[:2]), turn(alerts=alerts[2:])])
+
+    assert rows.alerts == [(alert, NOON) for alert in alerts]
 
 
 def test_listeners_are_told_of_settled_tasks_of_their_parents_and_of_what_can_be_claimed():

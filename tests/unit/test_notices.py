@@ -48,6 +48,14 @@ def test_that_something_can_be_claimed_is_told_once():
     assert read(told) == [Notice(LANE, claimable=True)]
 
 
+def test_that_something_is_held_back_or_no_longer_is_told_with_what_can_be_claimed_therefore():
+    held_back = notices(Changes(settled=[], touched=[], controls=True), LANE)
+    goes_on = notices(Changes(settled=[], touched=[], controls=True, claimable=True), LANE)
+
+    assert read(held_back) == [Notice(LANE, controls=True)]
+    assert read(goes_on) == [Notice(LANE, controls=True, claimable=True)]
+
+
 def test_settled_tasks_are_told_by_their_ids_and_touched_ones_by_their_keys():
     changes = Changes(settled=settled("a", "b").settled, touched=[7, 8])
 

@@ -3,16 +3,44 @@
 from __future__ import annotations
 
 import io
+import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from rich.console import Console, RenderableType
 
-from backstay.cli.render import STYLES, age, instant, span, step_table, task_details, task_table, visible
+from backstay.cli.render import age, instant, span, value_text, visible
+from backstay.cli.tables import (
+    STYLES,
+    agent_table,
+    alert_table,
+    audit_table,
+    plan_table,
+    step_table,
+    supervisor_facts,
+    task_details,
+    task_table,
+    token_table,
+    workflow_table,
+)
+from backstay.domain.access import Role
+from backstay.domain.alert import Alert, AlertKind
+from backstay.domain.audit import Entry
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import Failure
 from backstay.domain.why import Reason
-from backstay.views import Step, Task
+from backstay.views import (
+    AgentInstance,
+    AgentView,
+    PlannedUndo,
+    RoundView,
+    Step,
+    SupervisorView,
+    Task,
+    TokenView,
+    WorkflowView,
+)
 
 NOW = datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
 UUID = "3f2b8c1e-9d47-4a53-8f26-7c1d5e9b0a64"
@@ -175,3 +203,146 @@ def test_a_step_shows_its_result_or_its_error():
 
     assert done.split() == ["0.charge:1", "completed", "bank", "2", "10s", "ago", "230ms", '"ok"']
     assert failed.endswith("Refused: no cover")
+
+
+# Who works
+
+
+def agent(**changes: Any) -> AgentView:
+    given: dict[str, Any] = {
+        "name": "bank", "paused": False, "forced_breaker": None, "held_by": None, "reason": None,
+        "instances": [],
+    }  # fmt: skip
+    return AgentView(**{**given, **changes})
+
+
+def instance(id: str, *, breaker: str = "closed", in_flight: int = 1, waiting: int = 0) -> AgentInstance:
+    return AgentInstance(id=id, in_flight=in_flight, waiting=waiting, breaker=breaker, open_until=None)
+
+
+def row(table: RenderableType, word: str) -> str:
+    """The one line of a table with this word in it."""
+    [line] = [line for line in drawn(table, columns=160) if word in line]
+    return line
+
+
+def test_an_agent_is_one_line_over_all_its_processes():
+    instances = [instance("a", in_flight=2, waiting=5), instance("b", in_flight=3)]
+
+    line = row(agent_table([agent(instances=instances)]), "bank")
+
+    assert line.split() == ["bank", "live", "closed", "5", "5", "2"]
+
+
+def test_a_breaker_that_is_open_somewhere_says_in_how_many_processes():
+    instances = [instance("a", breaker="open"), instance("b"), instance("c")]
+
+    assert "open in 1, closed in 2" in row(agent_table([agent(instances=instances)]), "bank")
+
+
+def test_an_agent_that_is_held_back_says_by_whom_and_why():
+    held = agent(paused=True, forced_breaker="open", held_by="ann@ops", reason="the bank\nis away")
+
+    line = row(agent_table([held]), "bank")
+
+    assert line.split()[1:4] == ["paused", "held", "open"]
+    assert line.endswith(r"held by ann@ops: the bank\nis away")
+
+
+def test_a_workflow_that_nobody_runs_is_absent():
+    view = WorkflowView(name="pay", versions=[], paused=False, held_by=None, reason=None, instances=[])
+
+    assert row(workflow_table([view]), "pay").split() == ["pay", "absent", "0"]
+
+
+def test_a_workflow_shows_its_versions():
+    view = WorkflowView(
+        name="pay", versions=[1, 3], paused=True, held_by="supervisor", reason=None, instances=["a"]
+    )
+
+    assert row(workflow_table([view]), "pay").split() == [
+        "pay", "1,", "3", "paused", "1", "held", "by", "supervisor",
+    ]  # fmt: skip
+
+
+def test_the_supervisor_tells_who_leads_and_what_the_last_round_did():
+    last = RoundView(at=NOW - timedelta(seconds=5), recovered=3, undone=1, errors=0, woken=2)
+    view = SupervisorView(leader="host-1", epoch=4, lease_until=NOW + timedelta(seconds=10), last_round=last)
+
+    facts = dict(supervisor_facts(view, now=NOW))
+
+    assert facts["leader"] == "host-1"
+    assert facts["lease until"] == "2030-01-31T12:00:10Z, in 10s"
+    assert facts["it did"] == "3 recovered (1 of them undos), 2 woken, 0 held back"
+
+
+def test_a_supervisor_that_never_was_is_nobody():
+    view = SupervisorView(leader=None, epoch=0, lease_until=None, last_round=None)
+
+    assert supervisor_facts(view, now=NOW) == [("leader", "nobody")]
+
+
+# What operators watch
+
+
+def test_an_alert_says_since_when_about_what_and_who_took_it_up():
+    alert = Alert(
+        id=7, kind=AlertKind.TASK_ERROR, task_id="o1", step="charge:1", message="\x1b[31mno cover",
+        at=NOW - timedelta(hours=2), acknowledged_by="ann@ops", acknowledged_at=NOW,
+    )  # fmt: skip
+
+    line = row(alert_table([alert], now=NOW), "o1")
+
+    assert line.split()[:6] == ["7", "2h", "ago", "task_error", "o1", "charge:1"]
+    assert re.search(r"ann@ops +\\x1b\[31mno cover$", line)
+
+
+def test_a_line_of_the_trail_shows_what_is_another_afterwards():
+    entry = Entry(
+        id=1, at=NOW, who="ann@ops", action="resubmit from failed", target="task:o1", reason="bank is back",
+        before={"state": "error", "failure_count": 3, "request": None},
+        after={"state": "pending", "failure_count": 0, "request": None},
+    )  # fmt: skip
+
+    line = row(audit_table([entry]), "task:o1")
+
+    assert line.split()[:2] == ["2030-01-31T12:00:00Z", "ann@ops"]
+    assert "state error → pending, failure_count 3 → 0" in line
+    assert line.endswith("bank is back")
+
+
+def test_a_line_of_the_trail_about_something_new_shows_what_it_became():
+    entry = Entry(
+        id=1, at=NOW, who="ann", action="pause", target="agent:bank", reason=None,
+        before=None, after={"paused": True, "breaker": None, "by": "ann"},
+    )  # fmt: skip
+
+    assert row(audit_table([entry]), "agent:bank").endswith("agent:bank  paused null → true")
+
+
+def test_a_token_shows_its_role_and_never_more():
+    live = TokenView(name="ci", role=Role.SUBMIT, created_at=NOW - timedelta(days=3), revoked_at=None)
+    revoked = TokenView(name="old", role=Role.ADMIN, created_at=NOW - timedelta(days=9), revoked_at=NOW)
+
+    table = token_table([live, revoked], now=NOW)
+
+    assert row(table, "ci").split() == ["ci", "submit", "3d", "ago"]
+    assert row(table, "old").split() == ["old", "admin", "9d", "ago", "now"]
+
+
+def test_a_plan_says_in_which_order_and_what_is_a_persons_work():
+    table = plan_table(
+        [
+            PlannedUndo(key="ship:1", agent="drone", outcome="done", manual=False),
+            PlannedUndo(key="call:1", agent="desk", outcome="unsure", manual=True),
+        ]
+    )
+
+    assert row(table, "ship:1").split() == ["1.", "ship:1", "done", "drone"]
+    assert row(table, "call:1").split() == ["2.", "call:1", "unsure", "a", "person"]
+
+
+def test_a_long_value_is_cut():
+    text = value_text("x" * 5_000)
+
+    assert (len(text), text[-1]) == (2_000, "…")

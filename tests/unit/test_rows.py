@@ -1,4 +1,4 @@
-"""Claim checks: a large value stays out of its row, which holds its digest instead."""
+"""Claim checks: a large value stays out of its row, which holds its digest instead. And old reports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import hashlib
 
 import pytest
 
+from backstay.store.base import Report
 from backstay.store.rows import Outgoing, claim_check, claimed_values, value_of
+from backstay.store.sqlite.rows import SHAPE
 from backstay.testing.records import new_task
 
 SMALL, LARGE = b'"small"', b'"much too large for a row"'
@@ -104,3 +106,24 @@ def test_what_went_in_comes_out(outgoing: Outgoing):
 
     assert claimed_values([row], (1, 2)) == list(payloads)
     assert [value_of(7, stored, payloads) for stored in row[1:]] == [LARGE, SMALL]
+
+
+# Reports
+
+
+@pytest.mark.parametrize(
+    ("stored", "report"),
+    [
+        ("{}", Report()),
+        ('{"in_flight": 3}', Report(in_flight=3)),
+        ('{"in_flight": 3, "of_a_later_release": {"x": [1]}}', Report(in_flight=3)),
+        ('{"in_flight": "many"}', Report()),
+        ('{"agents": {"bank": {"in_flight": 1}}}', Report()),
+        ("null", Report()),
+        ("not JSON at all", Report()),
+    ],
+)
+def test_whatever_an_instance_of_another_release_told_of_itself_it_is_listed(stored: str, report: Report):
+    row = ("one", 1, 1, "box", 7, "[]", '["scheduler"]', stored, 0, 0)
+
+    assert SHAPE.instance_record(row).report == report

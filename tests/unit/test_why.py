@@ -7,11 +7,12 @@ from datetime import timedelta
 
 import pytest
 
+from backstay.domain.control import Control, Controls, Forced, Subject
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import Failure, StepKind, StepRecord, UndoKind
 from backstay.domain.task import Request, TaskRecord
-from backstay.domain.why import Reason, explain
-from backstay.testing.records import NOON, a_step, a_task, a_wait
+from backstay.domain.why import Reason, Surroundings, explain
+from backstay.testing.records import NOON, a_step, a_task, a_wait, replace
 
 SOON = NOON + timedelta(minutes=5)
 FAILED = Failure("Down", "no route", step="ship:1")
@@ -24,7 +25,7 @@ MANUAL = a_step(StepState.UNDOING, key="ship:1", undo=UndoKind.MANUAL)
 def why(
     task: TaskRecord, steps: Sequence[StepRecord] = (), *, runnable: bool = True, any_scheduler: bool = True
 ) -> Reason:
-    return explain(task, steps, runnable=runnable, any_scheduler=any_scheduler, now=NOON)
+    return explain(task, steps, Surroundings(now=NOON, schedulers=int(any_scheduler), runnable=runnable))
 
 
 SITUATIONS: dict[str, tuple[TaskRecord, list[StepRecord], str, str | None]] = {
@@ -61,14 +62,14 @@ SITUATIONS: dict[str, tuple[TaskRecord, list[StepRecord], str, str | None]] = {
     "an agent has no room": (
         a_task(TaskState.PROCESSING),
         [a_step(StepState.PENDING, key="ship:1")],
-        "step ship:1 waits for a free slot, or the breaker, of agent 'bank'",
+        "step ship:1 waits for a free slot of agent 'bank'",
         None,
     ),
     "several things at once": (
         a_task(TaskState.PROCESSING),
         [SLEEP, SIGNAL, CHILD],
         "it sleeps until 2030-01-01T12:05:00Z; it waits for signal 'approval'; it waits for its child pack:1",
-        None,
+        "backstay tasks why t:pack:1",
     ),
     "waits for a signal": (
         a_task(TaskState.WAITING),
@@ -99,7 +100,7 @@ SITUATIONS: dict[str, tuple[TaskRecord, list[StepRecord], str, str | None]] = {
         [a_step(StepState.PENDING, key="ship:1")],
         (
             "step ship:1 is parked until 2030-01-01T12:05:00Z"
-            " (its breaker is open, or it failed after Down: no route)"
+            " (its breaker was open, or it failed after Down: no route)"
         ),
         "backstay tasks resubmit t",
     ),
@@ -180,3 +181,65 @@ def test_a_child_is_named_by_its_id_even_if_its_parent_chose_that():
     named = a_wait(StepKind.CHILD, "pack:1", operation="my-child")
 
     assert why(a_task(TaskState.WAITING), [named]).command == "backstay tasks why my-child"
+
+
+QUEUED_STEP = a_step(StepState.PENDING, key="ship:1")
+
+
+def held(subject: Subject, name: str, **how: object) -> Controls:
+    control = Control(subject=subject, name=name, by="ada", reason="audit", at=NOON)
+    return Controls([replace(control, **how)])
+
+
+def around(**more: object) -> Surroundings:
+    return Surroundings(now=NOON, schedulers=1, runnable=True, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("state", [TaskState.PENDING, TaskState.UNDOING])
+def test_a_task_of_a_paused_workflow_says_who_paused_it_and_why(state: TaskState):
+    controls = held(Subject.WORKFLOW, "ship", paused=True)
+
+    reason = explain(a_task(state), [], around(controls=controls))
+
+    assert "workflow 'ship' is paused by ada since 2030-01-01T12:00:00Z (audit)" in reason.reason
+    assert reason.command == "backstay workflows resume ship"
+
+
+@pytest.mark.parametrize("state", [TaskState.PROCESSING, TaskState.WAITING])
+@pytest.mark.parametrize(
+    ("surroundings", "sentence", "command"),
+    [
+        (
+            around(controls=held(Subject.AGENT, "bank", paused=True)),
+            "step ship:1 waits because agent 'bank' is paused by ada since 2030-01-01T12:00:00Z (audit)",
+            "backstay agents resume bank",
+        ),
+        (
+            around(controls=held(Subject.AGENT, "bank", breaker=Forced.OPEN)),
+            "step ship:1 waits because ada holds the breaker of agent 'bank' open",
+            "backstay agents breaker bank auto",
+        ),
+        (
+            around(agents=frozenset({"bank"}), open_breakers={"bank": SOON}),
+            "step ship:1 waits for agent 'bank', whose breaker is open until 2030-01-01T12:05:00Z",
+            "backstay agents breaker bank closed",
+        ),
+        (
+            around(agents=frozenset({"post"})),
+            "step ship:1 waits for agent 'bank', which no live process has; start one",
+            None,
+        ),
+    ],
+)
+def test_a_step_that_its_agent_would_not_begin_says_what_holds_it_back(
+    state: TaskState, surroundings: Surroundings, sentence: str, command: str | None
+):
+    assert explain(a_task(state), [QUEUED_STEP], surroundings) == Reason(sentence, command)
+
+
+def test_what_holds_back_another_agent_says_nothing_about_this_step():
+    controls = held(Subject.AGENT, "post", paused=True)
+
+    reason = explain(a_task(TaskState.PROCESSING), [QUEUED_STEP], around(controls=controls))
+
+    assert reason.reason == "step ship:1 waits for a free slot of agent 'bank'"

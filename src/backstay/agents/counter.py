@@ -1,14 +1,21 @@
-"""Where the slots of one agent are handed out: the limit, the breaker, and the line before them."""
+"""Where the slots of one agent are handed out: the limit, the breaker, a person's hand, and the line."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
 
 from backstay.clock import Alarm, Alarms, Clock
 from backstay.definitions.agents import Agent
 from backstay.domain.breaker import BreakerState, Circuit
+from backstay.domain.control import Control, Forced
 from backstay.observe import BREAKER_OPENED, emit
+from backstay.store.base import AgentReport
+
+# Nobody knows how long a person holds an agent back. Letting it go on wakes who waits; this is the net.
+HELD_SECONDS: Final = 300.0
 
 
 class Place:
@@ -42,10 +49,63 @@ class Counter:
         # Ordered, and left from the middle at no cost: a parked task must not stay in memory here.
         self._line: OrderedDict[Place, None] = OrderedDict()
         self._reopening: Alarm | None = None
+        self._control: Control | None = None
+        self._closing = False
+
+    @property
+    def in_flight(self) -> int:
+        return self._taken
+
+    def report(self) -> AgentReport:
+        """How the agent stands in this process, for those who look at the store."""
+        seconds = self.open_in_seconds()
+        return AgentReport(
+            in_flight=self._taken,
+            waiting=len(self._line),
+            concurrency=self._limit,
+            breaker=self._breaker(),
+            open_until=self._clock.now() + timedelta(seconds=seconds) if seconds > 0 else None,
+        )
 
     def open_in_seconds(self) -> float:
+        """How long nobody is let in at least; 0 when only a slot is missing."""
+        if self._held:
+            return HELD_SECONDS
+        if self._circuit is None or self._forced is Forced.CLOSED:
+            return 0.0
         now = self._clock.monotonic()
-        return 0.0 if self._circuit is None else self._circuit.retry_at(now) - now
+        return self._circuit.retry_at(now) - now
+
+    # A person's hand
+
+    def regulate(self, control: Control | None) -> None:
+        """Obey what an operator decided: nobody is let in, the breaker does not count, or neither."""
+        if control == self._control:
+            return
+        self._control = control
+        if self._reopening is not None:
+            self._reopening.cancel()
+            self._reopening = None
+        self._serve()
+
+    def close(self) -> None:
+        """The process is about to stop: let nobody in any more, and those in line stay there."""
+        self._closing = True
+
+    @property
+    def _forced(self) -> Forced | None:
+        return None if self._control is None else self._control.breaker
+
+    @property
+    def _held(self) -> bool:
+        return self._control is not None and (self._control.paused or self._forced is Forced.OPEN)
+
+    def _breaker(self) -> BreakerState:
+        if self._forced is not None:
+            return BreakerState(self._forced)
+        if self._circuit is None:
+            return BreakerState.CLOSED
+        return self._circuit.state(self._clock.monotonic())
 
     # Slots
 
@@ -97,13 +157,18 @@ class Counter:
         self._serve()
 
     def admit(self) -> bool:
-        """Whether the breaker lets a call through now."""
-        return self._circuit is None or self._circuit.admit(self._clock.monotonic())
+        """Whether a call is let through now."""
+        if self._held:
+            return False
+        if self._circuit is None or self._forced is Forced.CLOSED:
+            return True
+        return self._circuit.admit(self._clock.monotonic())
 
     # The line
 
     def _take(self) -> bool:
-        if (self._limit is not None and self._taken >= self._limit) or not self.admit():
+        full = self._limit is not None and self._taken >= self._limit
+        if self._closing or full or not self.admit():
             return False
         self._taken += 1
         return True

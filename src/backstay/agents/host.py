@@ -9,8 +9,10 @@ from backstay.agents.attempt import Attempt, Surroundings
 from backstay.agents.counter import Counter, Place
 from backstay.clock import Alarms, Clock
 from backstay.definitions.registry import Registry
+from backstay.domain.control import Controls, Subject
 from backstay.messaging.wire import Reply, Request, Ticket
 from backstay.settings import Settings
+from backstay.store.base import AgentReport
 
 
 class AgentHost:
@@ -22,6 +24,24 @@ class AgentHost:
         self._registry = registry
         self._around = Surroundings(clock, alarms, random, settings.payload_bytes_max)
         self._counters = {name: Counter(agent, clock, alarms) for name, agent in registry.agents.items()}
+
+    @property
+    def in_flight(self) -> int:
+        """How many steps are at work."""
+        return sum(counter.in_flight for counter in self._counters.values())
+
+    def report(self) -> dict[str, AgentReport]:
+        return {name: counter.report() for name, counter in self._counters.items()}
+
+    def regulate(self, controls: Controls) -> None:
+        """Hold back what operators hold back, and nothing else."""
+        for name, counter in self._counters.items():
+            counter.regulate(controls.of(Subject.AGENT, name))
+
+    def close(self) -> None:
+        """Begin no step any more; those at work go on."""
+        for counter in self._counters.values():
+            counter.close()
 
     def reserve(self, agent: str, changed: Callable[[], None]) -> Ticket:
         return self._counters[agent].reserve(changed)

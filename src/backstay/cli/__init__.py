@@ -1,10 +1,22 @@
 """The command line: one file per noun, each command a function.
 
-submit    hand in a task, and wait for its result
-tasks     list tasks, look at one, ask why it does not move
-access    which store a command works on
-target    ``module:app``: the application that a command submits to
-render    tables, ages and JSON
+submit      hand in a task, and wait for its result
+tasks       list tasks, look at one, ask why it does not move
+watch       a live picture of tasks
+acting      what an operator does to one task: resubmit, undo, cancel, complete a step, signal
+agents, workflows, holding   how they stand; hold one back
+alerts, audit       what a person is called for; who did what
+tokens      who may ask a server for what
+supervise   one round of the supervisor
+store       create, upgrade and check the store itself
+serve       run an application
+
+access      on which store a command works, or at which server
+remote      a server, asked over HTTP
+target      ``module:app``: the application that a command submits to
+arguments   what arguments mean that several commands take
+tables      lists and records as people see them
+render      text, ages and JSON
 
 Exit codes: 0 it worked, 1 the operation failed, 2 the command was written wrongly.
 """
@@ -19,15 +31,30 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from backstay.cli import tasks
+from backstay.cli import agents, alerts, store, tasks, tokens, workflows
+from backstay.cli.audit import audit
 from backstay.cli.render import complain
+from backstay.cli.serve import serve
 from backstay.cli.submit import submit
-from backstay.errors import BackstayError, InvalidRequest, UnknownStep, UnknownTask
+from backstay.cli.supervise import supervise
+from backstay.errors import (
+    BackstayError,
+    InvalidRequest,
+    UnknownAgent,
+    UnknownAlert,
+    UnknownStep,
+    UnknownTask,
+    UnknownToken,
+    UnknownWorkflow,
+)
 
 __all__ = ["main"]
 
 FAILED: Final = 1
 USAGE: Final = 2
+
+# The request was written well; what it names is not there.
+_FACTS: Final = (UnknownTask, UnknownStep, UnknownAgent, UnknownWorkflow, UnknownAlert, UnknownToken)
 
 # The base of all that typer says about a command line; it has no public name of its own.
 _UsageError: Final[Any] = typer.BadParameter.__base__
@@ -36,10 +63,19 @@ commands: Final = typer.Typer(
     name="backstay",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    epilog="The store is --store, else BACKSTAY_STORE, else `store` in backstay.toml, else sqlite:///backstay.db.",
+    epilog="The store is --store, else BACKSTAY_STORE, else `store` in backstay.toml, else sqlite:///backstay.db."
+    " With --url or BACKSTAY_URL a command asks that server instead, with the token in BACKSTAY_TOKEN.",
 )
+commands.command("serve")(serve)
 commands.command("submit")(submit)
 commands.add_typer(tasks.commands, name="tasks")
+commands.add_typer(agents.commands, name="agents")
+commands.add_typer(workflows.commands, name="workflows")
+commands.add_typer(alerts.commands, name="alerts")
+commands.command("audit")(audit)
+commands.add_typer(tokens.commands, name="tokens")
+commands.command("supervise")(supervise)
+commands.add_typer(store.commands, name="store")
 
 
 def main() -> None:
@@ -55,6 +91,8 @@ def run(arguments: Sequence[str]) -> int:
     except _UsageError as error:
         error.show()
         return USAGE
+    except typer.Abort:  # Asked for a decision, and got none.
+        return FAILED
     except BackstayError as error:
         complain(str(error))
         return exit_code(error)
@@ -68,8 +106,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def exit_code(error: BackstayError) -> int:
     """2 when the same command would fail on every store, 1 when it met a fact."""
-    met_a_fact = isinstance(error, UnknownTask | UnknownStep)
-    return USAGE if isinstance(error, InvalidRequest) and not met_a_fact else FAILED
+    return USAGE if isinstance(error, InvalidRequest) and not isinstance(error, _FACTS) else FAILED
 
 
 def _write_anything() -> None:
@@ -92,4 +129,4 @@ def _about(
         typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version),
     ] = False,
 ) -> None:
-    """Durable work that finishes or is undone: submit tasks, and see where they are."""
+    """Durable work that finishes or is undone: submit tasks, see where they are, and step in."""

@@ -1,17 +1,33 @@
-"""Which store a command works on."""
+"""Where a command works: on a store, or at a server that has one."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Annotated, Any, Final, Protocol, TypeVar
 
 import typer
 
-from backstay.client import Client
+from backstay.cli.remote import Remote
 from backstay.definitions.registry import Registry
+from backstay.domain.access import Role
+from backstay.domain.alert import Alert
+from backstay.domain.audit import Entry
+from backstay.domain.operate import From
+from backstay.domain.why import Reason
+from backstay.errors import InvalidDefinition
+from backstay.operating import Breaker
 from backstay.runtime import connected
 from backstay.settings import Settings
+from backstay.store.base import TaskFilter
+from backstay.store.records import AlertFilter, AuditFilter
+from backstay.views import AgentView, Page, Step, SupervisorView, Task, TokenView, UndoPlan, WorkflowView
+
+URL_VARIABLE: Final = "BACKSTAY_URL"
+# Only from the environment: everybody on the machine can read a command line.
+TOKEN_VARIABLE: Final = "BACKSTAY_TOKEN"  # noqa: S105  The name of a variable, not what is in it.
 
 StoreOption = Annotated[
     str | None,
@@ -19,11 +35,121 @@ StoreOption = Annotated[
         "--store", metavar="URL", help="The state store, as in sqlite:///orders.db.", show_default=False
     ),
 ]
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help=f"Ask this server instead of the store, with the token in {TOKEN_VARIABLE}.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as the HTTP interface would.")]
+
+Answer = TypeVar("Answer")
+
+
+class Desk(Protocol):
+    """Where an operator sits: what commands ask of a store's client, or of a server."""
+
+    # Look
+
+    async def task(self, task_id: str) -> Task: ...
+
+    async def steps(self, task_id: str) -> list[Step]: ...
+
+    async def tasks(self, wanted: TaskFilter) -> Page[Task]: ...
+
+    async def why(self, task_id: str) -> Reason: ...
+
+    async def undo_plan(self, task_id: str) -> UndoPlan: ...
+
+    async def settled(self, task_id: str) -> object:
+        """Return once the task ended, or stopped for a person to act."""
+
+    async def agents(self) -> list[AgentView]: ...
+
+    async def workflows(self) -> list[WorkflowView]: ...
+
+    async def supervisor(self) -> SupervisorView: ...
+
+    async def alerts(self, wanted: AlertFilter) -> Page[Alert]: ...
+
+    async def audit(self, wanted: AuditFilter) -> Page[Entry]: ...
+
+    async def tokens(self) -> list[TokenView]: ...
+
+    # Step in
+
+    async def signal(
+        self,
+        task_id: str,
+        name: str,
+        payload: Any = None,
+        *,
+        key: str | None = None,
+        reason: str | None = None,
+    ) -> Task: ...
+
+    async def resubmit(self, task_id: str, from_: From = "failed", *, reason: str | None = None) -> Task: ...
+
+    async def undo(self, task_id: str, *, reason: str | None = None) -> Task: ...
+
+    async def cancel(self, task_id: str, *, undo: bool = True, reason: str | None = None) -> Task: ...
+
+    async def complete_step(
+        self, task_id: str, key: str, output: Any = None, *, reason: str | None = None
+    ) -> Task: ...
+
+    async def pause_workflow(self, name: str, *, reason: str | None = None) -> WorkflowView: ...
+
+    async def resume_workflow(self, name: str, *, reason: str | None = None) -> WorkflowView: ...
+
+    async def pause_agent(self, name: str, *, reason: str | None = None) -> AgentView: ...
+
+    async def resume_agent(self, name: str, *, reason: str | None = None) -> AgentView: ...
+
+    async def force_breaker(
+        self, agent: str, position: Breaker, *, reason: str | None = None
+    ) -> AgentView: ...
+
+    async def acknowledge(self, alert_id: int, *, reason: str | None = None) -> Alert: ...
+
+    async def create_token(self, name: str, role: Role) -> str: ...
+
+    async def revoke_token(self, name: str, *, reason: str | None = None) -> None: ...
+
+
+def ask(store: str | None, url: str | None, question: Callable[[Desk], Awaitable[Answer]]) -> Answer:
+    """What the desk that the options name answers to one question."""
+
+    async def answer() -> Answer:
+        async with desk_at(store, url) as desk:
+            return await question(desk)
+
+    return asyncio.run(answer())
 
 
 @asynccontextmanager
-async def looking(url: str | None) -> AsyncIterator[Client]:
-    """A client to look around with. A store that is not there is an error, and is not created."""
-    async with connected(Registry(), Settings.load({"store": url}), must_exist=True) as client:
+async def desk_at(store: str | None, url: str | None) -> AsyncIterator[Desk]:
+    """The desk that the options name. A store that is not there is an error, and is not created."""
+    server = server_at(store, url)
+    if server is not None:
+        async with server:
+            yield server
+        return
+    async with connected(Registry(), Settings.load({"store": store}), must_exist=True) as client:
         yield client
+
+
+def server_at(store: str | None, url: str | None) -> Remote | None:
+    """The server that the options or the environment name; ``None`` when it is to be a store."""
+    if store is not None and url is not None:
+        raise typer.BadParameter("a command works on a store or at a server; give one of --store and --url")
+    address = url if store is not None or url is not None else os.environ.get(URL_VARIABLE)
+    if not address:
+        return None
+    try:
+        return Remote(address, token=os.environ.get(TOKEN_VARIABLE) or None)
+    except InvalidDefinition as error:
+        raise typer.BadParameter(str(error), param_hint=f"--url or {URL_VARIABLE}") from None

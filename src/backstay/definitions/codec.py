@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from backstay.definitions.strict import unknown_field
 from backstay.errors import InvalidDefinition, InvalidInput, PayloadTooLarge
 
 Function = Callable[..., Any]
@@ -105,6 +106,15 @@ class TypeCodec:
         """The one text that stands for ``value``: as an object, as a dict, with its defaults or without."""
         return encode(self.decode(encode(value, self._what)), self._what)
 
+    def check_fields(self, value: Any) -> None:
+        """Raise InvalidInput, naming the path, if ``value`` has a field that nobody would read."""
+        try:
+            unknown = unknown_field(self._kind, value)
+        except RecursionError as error:
+            raise InvalidInput(f"{self._what} is nested too deeply") from error
+        if unknown is not None:
+            raise InvalidInput(f"{self._what} has an {unknown}")
+
     def decode(self, data: bytes) -> Any:
         try:
             return self._decoder.decode(data)
@@ -154,6 +164,10 @@ class Signature:
         if len(args) == 1 and self._stands_for_all(args[0]):
             return self._codec.canonical(args[0] if self._names else None)
         return self._codec.canonical(self._as_one_value(args, {}))
+
+    def check_fields(self, value: Any) -> None:
+        """Raise InvalidInput if the declared types would leave a field of decoded JSON unread."""
+        self._codec.check_fields(value)
 
     def _stands_for_all(self, value: Any) -> bool:
         match len(self._names):

@@ -1,4 +1,4 @@
-"""When an instance counts as dead.
+"""When an instance counts as dead, and who leads.
 
 An instance is one start of one process. Its row carries an ``epoch``: every write names the
 epoch it acts under, and declaring the instance dead moves the epoch on, so that whatever the
@@ -23,6 +23,22 @@ class Owner(msgspec.Struct, frozen=True):
 
     id: str
     epoch: int
+
+
+class Leader(msgspec.Struct, frozen=True, kw_only=True):
+    """Who leads the supervisors, and until when unless it renews.
+
+    ``epoch`` moves on with every change of leader: what an earlier one still tries to write is refused.
+    ``holder`` is None while nobody leads.
+    """
+
+    holder: str | None = None
+    epoch: int = 0
+    until: datetime | None = None
+
+    def vacant(self, now: datetime) -> bool:
+        """Whether anybody may take over."""
+        return self.holder is None or self.until is None or now >= self.until
 
 
 def is_stale(heartbeat_at: datetime, *, lease: timedelta, now: datetime) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
 
+from backstay.domain.control import Control, Controls, Forced, Subject
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import StepKind, StepRecord, UndoKind
 from backstay.domain.task import TaskRecord
@@ -17,24 +19,38 @@ class Reason(msgspec.Struct, frozen=True):
     command: str | None = None
 
 
-def explain(
-    task: TaskRecord, steps: Sequence[StepRecord], *, runnable: bool, any_scheduler: bool, now: datetime
-) -> Reason:
-    """Why ``task`` is where it is. ``runnable``: some live scheduler has its workflow and version."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What else is known while a task waits."""
+
+    now: datetime
+    # Live processes that run workflows; and whether one of them has this task's, in its version.
+    schedulers: int
+    runnable: bool
+    # The agents that live processes have, and until when at most which of their breakers are open.
+    agents: frozenset[str] = frozenset()
+    open_breakers: Mapping[str, datetime] = field(default_factory=dict)
+    controls: Controls = field(default_factory=Controls)
+
+
+def explain(task: TaskRecord, steps: Sequence[StepRecord], around: Surroundings) -> Reason:
+    """Why ``task`` is where it is."""
     match task.state:
         case TaskState.PENDING:
-            return _pending(task, runnable=runnable, any_scheduler=any_scheduler)
+            return _nobody_claims(task, around) or Reason(
+                "it is queued; a scheduler will claim it when it has room"
+            )
         case TaskState.PROCESSING:
-            return _processing(task, steps, now)
+            return _processing(task, steps, around)
         case TaskState.WAITING:
-            return _waiting(task, steps)
+            return _waiting(task, steps, around)
         case TaskState.ERROR:
             return Reason(
                 f"stopped{_at(task)}: {_error(task)}; an operator must act",
                 f"backstay tasks resubmit {task.id}",
             )
         case TaskState.UNDOING:
-            return _undoing(task, steps, runnable=runnable)
+            return _undoing(task, steps, around)
         case TaskState.UNDO_FAILED:
             stuck = ", ".join(step.key for step in steps if step.state is StepState.UNDO_FAILED)
             return Reason(
@@ -44,49 +60,89 @@ def explain(
             return Reason(f"it is {task.state}; nothing is left to do")
 
 
-def _pending(task: TaskRecord, *, runnable: bool, any_scheduler: bool) -> Reason:
-    if not any_scheduler:
+def _nobody_claims(task: TaskRecord, around: Surroundings) -> Reason | None:
+    """Why no scheduler would take the task up, if none would."""
+    if not around.schedulers:
         return Reason(
             "no scheduler is running on this store; start the application that defines the workflow"
         )
-    if not runnable:
+    if not around.runnable:
         return Reason(
             f"no live scheduler has workflow {task.workflow!r} version {task.version};"
             " start a process with that version of the code"
         )
-    return Reason("it is queued; a scheduler will claim it when it has room")
+    pause = around.controls.pause_of(Subject.WORKFLOW, task.workflow)
+    if pause is None:
+        return None
+    return Reason(
+        f"workflow {task.workflow!r} is {_paused(pause)}", f"backstay workflows resume {task.workflow}"
+    )
 
 
-def _processing(task: TaskRecord, steps: Sequence[StepRecord], now: datetime) -> Reason:
+def _processing(task: TaskRecord, steps: Sequence[StepRecord], around: Surroundings) -> Reason:
     if task.request is not None:
         return Reason(f"{task.request} was requested; its scheduler {task.locked_by} is stopping it")
-    parts = [
-        _step_sentence(step, now) for step in steps if step.state in (StepState.RUNNING, StepState.PENDING)
-    ]
-    if not parts:
+    under_way = [step for step in steps if step.state in (StepState.RUNNING, StepState.PENDING)]
+    if not under_way:
         return Reason(f"scheduler {task.locked_by} is running its workflow")
-    return Reason("; ".join(parts))
+    parts = [_step_reason(step, around) for step in under_way]
+    command = next((part.command for part in parts if part.command), None)
+    return Reason("; ".join(part.reason for part in parts), command)
 
 
-def _step_sentence(step: StepRecord, now: datetime) -> str:
+def _step_reason(step: StepRecord, around: Surroundings) -> Reason:
     match step.kind:
         case StepKind.SLEEP:
-            return f"it sleeps until {_instant(step.complete_by)}"
+            return Reason(f"it sleeps until {_instant(step.complete_by)}")
         case StepKind.SIGNAL:
-            return f"it waits for signal {step.operation!r}"
+            return Reason(f"it waits for signal {step.operation!r}")
         case StepKind.CHILD:
-            return f"it waits for its child {step.key}"
+            return Reason(f"it waits for its child {step.key}", f"backstay tasks why {step.operation}")
         case _:
             pass
     if step.state is StepState.PENDING:
-        return f"step {step.key} waits for a free slot, or the breaker, of agent {step.agent!r}"
-    if step.complete_by is not None and step.complete_by < now:
-        return f"step {step.key} passed its complete-by {_instant(step.complete_by)}; it will be recovered"
+        return _held_back(step, around) or Reason(
+            f"step {step.key} waits for a free slot of agent {step.agent!r}"
+        )
+    if step.complete_by is not None and step.complete_by < around.now:
+        return Reason(
+            f"step {step.key} passed its complete-by {_instant(step.complete_by)}; it will be recovered"
+        )
     until = _instant(step.complete_by)
-    return f"agent {step.agent!r} works on step {step.key} (attempt {step.attempt}) until {until}"
+    return Reason(f"agent {step.agent!r} works on step {step.key} (attempt {step.attempt}) until {until}")
 
 
-def _waiting(task: TaskRecord, steps: Sequence[StepRecord]) -> Reason:
+def _held_back(step: StepRecord, around: Surroundings) -> Reason | None:
+    """Why its agent would not begin the step, whether or not a slot is free."""
+    agent = step.agent or ""
+    control = around.controls.of(Subject.AGENT, agent)
+    if control is not None and control.paused:
+        return Reason(
+            f"step {step.key} waits because agent {agent!r} is {_paused(control)}",
+            f"backstay agents resume {agent}",
+        )
+    if control is not None and control.breaker is Forced.OPEN:
+        return Reason(
+            f"step {step.key} waits because {control.by} holds the breaker of agent {agent!r} open",
+            f"backstay agents breaker {agent} auto",
+        )
+    if agent in around.open_breakers:
+        return Reason(
+            f"step {step.key} waits for agent {agent!r},"
+            f" whose breaker is open until {_instant(around.open_breakers[agent])}",
+            f"backstay agents breaker {agent} closed",
+        )
+    if around.agents and agent not in around.agents:
+        return Reason(f"step {step.key} waits for agent {agent!r}, which no live process has; start one")
+    return None
+
+
+def _paused(control: Control) -> str:
+    because = f" ({control.reason})" if control.reason else ""
+    return f"paused by {control.by} since {_instant(control.at)}{because}"
+
+
+def _waiting(task: TaskRecord, steps: Sequence[StepRecord], around: Surroundings) -> Reason:
     signals = [
         step.operation for step in steps if step.kind is StepKind.SIGNAL and step.state is StepState.RUNNING
     ]
@@ -104,11 +160,15 @@ def _waiting(task: TaskRecord, steps: Sequence[StepRecord]) -> Reason:
         )
     if any(step.kind is StepKind.SLEEP and step.state is StepState.RUNNING for step in steps):
         return Reason(f"it sleeps until {_instant(task.wake_at)}")
-    parked = [step.key for step in steps if step.kind is StepKind.STEP and step.state is StepState.PENDING]
+    parked = [step for step in steps if step.kind is StepKind.STEP and step.state is StepState.PENDING]
+    held_back = next((reason for step in parked if (reason := _held_back(step, around))), None)
+    if held_back is not None:
+        return held_back
     if parked:
+        keys = ", ".join(step.key for step in parked)
         return Reason(
-            f"step {', '.join(parked)} is parked until {_instant(task.wake_at)}"
-            f" (its breaker is open, or it failed{_after(task)})",
+            f"step {keys} is parked until {_instant(task.wake_at)}"
+            f" (its breaker was open, or it failed{_after(task)})",
             f"backstay tasks resubmit {task.id}",
         )
     return Reason(
@@ -116,7 +176,7 @@ def _waiting(task: TaskRecord, steps: Sequence[StepRecord]) -> Reason:
     )
 
 
-def _undoing(task: TaskRecord, steps: Sequence[StepRecord], *, runnable: bool) -> Reason:
+def _undoing(task: TaskRecord, steps: Sequence[StepRecord], around: Surroundings) -> Reason:
     manual = [step.key for step in steps if step.undo is UndoKind.MANUAL and step.state is StepState.UNDOING]
     if task.parked and manual:
         return Reason(
@@ -127,11 +187,10 @@ def _undoing(task: TaskRecord, steps: Sequence[StepRecord], *, runnable: bool) -
         return Reason(
             f"its undo goes on at {_instant(task.wake_at)}, when no attempt can be at work any more"
         )
-    if task.locked_by is None and not runnable:
-        return Reason(
-            f"its undo needs workflow {task.workflow!r} version {task.version}, which no live scheduler has;"
-            " start a process with that version of the code"
-        )
+    if task.locked_by is None:
+        nobody = _nobody_claims(task, around)
+        if nobody is not None:
+            return Reason(f"its undo waits: {nobody.reason}", nobody.command)
     return Reason("its steps are being undone")
 
 

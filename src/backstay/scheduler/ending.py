@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from backstay.definitions.registry import Registry
+from backstay.domain.alert import AlertKind, NewAlert
 from backstay.domain.operate import failed_at_the_end, reopened
 from backstay.domain.recovery import Cause, GiveUp, Park, Recovery, Undo, Verdict, after_failure
 from backstay.domain.states import StepState, TaskState, advance_task
@@ -103,6 +104,7 @@ def conclude(ledger: Ledger, ending: Ending) -> None:
             ledger.put_task(replace(free, state=_to(ledger, TaskState.CANCELLED)))
         case GiveUp():
             ledger.put_task(replace(free, state=_to(ledger, TaskState.ERROR)))
+            ledger.call_for(_stopped(ledger, ending.error))
         case Park(until=until):
             for step in failed_at_the_end(free, list(ledger.steps.values())):
                 # The count stays: after the rest there is one more attempt, not a fresh set of them.
@@ -111,6 +113,16 @@ def conclude(ledger: Ledger, ending: Ending) -> None:
             park(ledger, until=until, error=ending.error)
         case Undo():
             raise AssertionError("an undo is not concluded here")
+
+
+def _stopped(ledger: Ledger, error: Failure | None) -> NewAlert:
+    """A task in error goes on only when a person has looked at it."""
+    return NewAlert(
+        kind=AlertKind.TASK_ERROR,
+        message=f"{error.type}: {error.message}" if error else "no error was recorded",
+        task_id=ledger.task.id,
+        step=error.step if error else None,
+    )
 
 
 def park(ledger: Ledger, *, until: datetime | None, error: Failure | None) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 
+from backstay.domain.alert import NewAlert
 from backstay.domain.lease import Owner
 from backstay.domain.operate import next_position
 from backstay.domain.states import STEP_ARROWS
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError
+from backstay.observe import alert
 from backstay.scheduler.services import Services
 from backstay.store.base import Settle, Transition
 
@@ -24,6 +26,7 @@ class Ledger:
     """The records of one task, as they will stand once everything handed to the store is written."""
 
     __slots__ = (
+        "_alerts",
         "_changed",
         "_children",
         "_consumed",
@@ -45,6 +48,7 @@ class Ledger:
         self._task_changed = False
         self._children: list[NewTask] = []
         self._consumed: list[tuple[int, str]] = []
+        self._alerts: list[NewAlert] = []
 
     def put(self, step: StepRecord) -> StepRecord:
         """Record a step in its new form."""
@@ -71,6 +75,10 @@ class Ledger:
     def consume(self, signal_number: int, key: str) -> None:
         self._consumed.append((signal_number, key))
 
+    def call_for(self, alert: NewAlert) -> None:
+        """Call a person, with the records that say why."""
+        self._alerts.append(alert)
+
     def next_position(self) -> int:
         """The number of the next result that the workflow is given."""
         self._position += 1
@@ -84,6 +92,7 @@ class Ledger:
         self._changed = set()
         self._children = []
         self._consumed = []
+        self._alerts = []
 
     @property
     def changed(self) -> bool:
@@ -104,13 +113,17 @@ class Ledger:
             task=self.task if self._task_changed else None,
             children=self._children,
             consumed=self._consumed,
+            alerts=self._alerts,
         )
+        if self._alerts:
+            settle = _telling(self._alerts, settle)
         self._states.update((step.key, step.state) for step in steps)
         self._passed = []
         self._changed = set()
         self._task_changed = False
         self._children = []
         self._consumed = []
+        self._alerts = []
         services.apply(transition, settle)
 
     def _transition(self, owner: Owner, at: datetime, steps: list[StepRecord], **more: Any) -> Transition:
@@ -123,6 +136,18 @@ class Ledger:
         """Whether the store can take ``step`` from the form it knows to this one."""
         known = self._states.get(step.key)
         return known is None or known is step.state or step.state in STEP_ARROWS[known]
+
+
+def _telling(alerts: list[NewAlert], settle: Settle) -> Settle:
+    """``settle``, after the alerts that are durable now have been logged."""
+
+    def tell(refusal: BackstayError | None) -> None:
+        if refusal is None:
+            for one in alerts:
+                alert(one.kind, task_id=one.task_id, step=one.step, message=one.message)
+        settle(refusal)
+
+    return tell
 
 
 def _ignore(_refusal: BackstayError | None) -> None:

@@ -20,12 +20,13 @@ from backstay.domain.task import TaskRecord
 from backstay.errors import BackstayError, LeaseLost, Unavailable, UnknownTask
 from backstay.messaging.wire import AgentLink
 from backstay.observe import STORE_UNAVAILABLE, emit, log
+from backstay.pulse import Pulse
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.run import Run
 from backstay.scheduler.services import Services, time_for_run
 from backstay.scheduler.undoing import UndoRun
 from backstay.settings import Settings
-from backstay.store.base import Changes, Claimed, Runnable, Store
+from backstay.store.base import Changes, Claimed, Runnable, Settle, Store, Transition
 
 # A claim reads journals along; more at once would hold up the commits of others.
 CLAIM_MAX: Final = 500
@@ -69,6 +70,10 @@ class Scheduler:
         self._look_due: Alarm | None = None
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
+        self._draining = False
+        self._unsettled = 0
+        self._settled = Pulse(clock)
+        self.pulse = Pulse(clock)
         self._services = Services(
             owner=owner,
             registry=registry,
@@ -77,7 +82,7 @@ class Scheduler:
             alarms=alarms,
             random=random,
             settings=settings,
-            apply=store.apply,
+            apply=self._apply,
             soon=self._soon,
             desk=self,
         )
@@ -85,6 +90,30 @@ class Scheduler:
     @property
     def in_flight(self) -> int:
         return len(self._runs)
+
+    @property
+    def unsettled(self) -> int:
+        """Transitions that the store has not answered yet."""
+        return self._unsettled
+
+    def unsettled_seconds(self) -> float:
+        """For how long the store has answered none of the transitions that wait for it."""
+        return self._settled.silent_seconds() if self._unsettled else 0.0
+
+    def drain(self) -> None:
+        """Claim nothing any more; what is in hand goes on as far as its agents take it."""
+        self._draining = True
+
+    def _apply(self, transition: Transition, settle: Settle) -> None:
+        def settled(refusal: BackstayError | None) -> None:
+            self._unsettled -= 1
+            self._settled.felt()
+            settle(refusal)
+
+        if not self._unsettled:
+            self._settled.felt()
+        self._unsettled += 1
+        self._store.apply(transition, settled)
 
     def _tick(self) -> None:
         """What stands in line must not count as overdue. As rare as it is cheap."""
@@ -99,6 +128,7 @@ class Scheduler:
         try:
             while True:
                 self._wake.clear()
+                self.pulse.felt()
                 try:
                     claimed = await self.run_once()
                 except Unavailable as error:
@@ -113,7 +143,7 @@ class Scheduler:
     async def run_once(self) -> int:
         """One claim of as much as there is room for; the number of tasks started."""
         room = min(CLAIM_MAX, self._settings.in_flight - len(self._runs))
-        if room <= 0 or not self._claimable:
+        if room <= 0 or not self._claimable or self._draining:
             return 0
         claimed = await self._store.claim(self._owner, self._claimable, limit=room, now=self._clock.now())
         # Whose turn it is to be asked first goes round, so that no workflow starves another.

@@ -20,7 +20,7 @@ import msgspec
 from backstay.clock import Alarm
 from backstay.definitions.codec import check_size
 from backstay.definitions.workflows import Workflow
-from backstay.domain.recovery import Cause, GiveUp, Undo, before_run
+from backstay.domain.recovery import Cause, Undo, before_run
 from backstay.domain.states import StepState
 from backstay.domain.step import Failure, StepKind
 from backstay.domain.task import Signal, TaskRecord
@@ -31,7 +31,7 @@ from backstay.errors import (
     StepFailed,
     TaskFailed,
 )
-from backstay.observe import LEASE_LOST, TASK_ERROR, alert, emit
+from backstay.observe import LEASE_LOST, emit
 from backstay.scheduler.calls import Call
 from backstay.scheduler.deliveries import Deliveries
 from backstay.scheduler.dispatch import StepCall
@@ -320,12 +320,7 @@ class Run:
             self._undo(self._ledger, ending.error)
             return
         conclude(self._ledger, ending)
-        self._apply(lambda: self._ended(ending))
-
-    def _ended(self, ending: Ending) -> None:
-        if isinstance(ending.verdict, GiveUp):
-            error = ending.error or Failure("Unknown", "")
-            alert(TASK_ERROR, task_id=self.task.id, step=error.step, error=f"{error.type}: {error.message}")
+        self._apply(lambda: None)
 
     def _close(self) -> None:
         if self._phase is _Phase.CLOSED:

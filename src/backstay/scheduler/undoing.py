@@ -16,6 +16,7 @@ import msgspec
 from backstay.clock import Alarm
 from backstay.definitions.agents import Step
 from backstay.definitions.workflows import Workflow
+from backstay.domain.alert import AlertKind, NewAlert
 from backstay.domain.durations import describe
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import Failure, StepKind, StepRecord, interrupted
@@ -23,7 +24,7 @@ from backstay.domain.task import Signal, TaskRecord
 from backstay.domain.undo import is_manual, may_start_at, undo_plan
 from backstay.errors import BackstayError
 from backstay.messaging.wire import Completed, Deferred, Execution, Failed, Reply, Request, Ticket
-from backstay.observe import LATE_REPLY, LEASE_LOST, UNDO_FAILED, UNDO_MANUAL, alert, emit
+from backstay.observe import LATE_REPLY, LEASE_LOST, emit
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.services import Services
 
@@ -133,7 +134,14 @@ class UndoRun:
 
     def _announce(self, step: StepRecord) -> None:
         self._ledger.put(replace(step, state=StepState.UNDOING, complete_by=None))
-        alert(UNDO_MANUAL, task_id=self.task.id, step=step.key)
+        self._ledger.call_for(
+            NewAlert(
+                kind=AlertKind.UNDO_MANUAL,
+                message=f"the undo of step {step.key} is a person's work",
+                task_id=self.task.id,
+                step=step.key,
+            )
+        )
 
     # One step
 
@@ -286,13 +294,16 @@ class UndoRun:
         self._ledger.put_task(
             replace(self.task, state=state, locked_by=None, complete_by=None, wake_at=None, parked=False)
         )
-        self._write(lambda: self._report(stuck))
+        for step in stuck:
+            self._report(step)
+        self._write(lambda: None)
         self._close()
 
-    def _report(self, stuck: list[StepRecord]) -> None:
-        for step in stuck:
-            message = step.error.message if step.error else ""
-            alert(UNDO_FAILED, task_id=self.task.id, step=step.key, error=message)
+    def _report(self, stuck: StepRecord) -> None:
+        message = stuck.error.message if stuck.error else "no error was recorded"
+        self._ledger.call_for(
+            NewAlert(kind=AlertKind.UNDO_FAILED, message=message, task_id=self.task.id, step=stuck.key)
+        )
 
     def _park(self, until: datetime | None) -> None:
         self._ledger.put_task(

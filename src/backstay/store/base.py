@@ -4,6 +4,9 @@ One rule keeps the rest simple: **only the holder of a task's lock writes its st
 gets the lock with ``claim`` and writes with ``apply``; everybody else changes a task through
 ``amend`` (which may take the lock away) or leaves a request for the holder. Every ``apply`` names
 the instance epoch and the lock number it acts under and is refused when either moved.
+
+supervision   what the store does for the supervisor: who leads, what nobody moves
+records       what it keeps for operators: controls, alerts, the audit trail, tokens
 """
 
 from __future__ import annotations
@@ -14,12 +17,17 @@ from typing import Protocol
 
 import msgspec
 
+from backstay.domain.alert import NewAlert
+from backstay.domain.audit import Act
+from backstay.domain.breaker import BreakerState
 from backstay.domain.lease import Owner
 from backstay.domain.operate import Amendment
 from backstay.domain.states import TaskState
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, Signal, TaskRecord
 from backstay.errors import BackstayError
+from backstay.store.records import Records
+from backstay.store.supervision import Supervision
 
 
 class Runnable(msgspec.Struct, frozen=True, order=True):
@@ -37,7 +45,26 @@ class NewInstance(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     host: str
     pid: int
+    roles: tuple[str, ...] = ()
     runs: tuple[Runnable, ...] = ()
+
+
+class AgentReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent stands in one process."""
+
+    in_flight: int
+    waiting: int
+    concurrency: int | None
+    breaker: BreakerState
+    open_until: datetime | None
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What an instance tells of itself with a sign of life."""
+
+    # Tasks in its hands.
+    in_flight: int = 0
+    agents: dict[str, AgentReport] = {}
 
 
 class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +73,9 @@ class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
     live: bool
     host: str
     pid: int
+    roles: tuple[str, ...]
     runs: tuple[tuple[str, int], ...]
+    report: Report
     started_at: datetime
     heartbeat_at: datetime
 
@@ -79,6 +108,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     children: Sequence[NewTask] = ()
     # Signals that a wait consumed: (number of the signal, key of the wait).
     consumed: Sequence[tuple[int, str]] = ()
+    # Whom this turn calls a person for.
+    alerts: Sequence[NewAlert] = ()
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -94,6 +125,8 @@ class Changes(msgspec.Struct):
     settled: list[TaskRecord] = []
     touched: list[int] = []
     claimable: bool = False
+    # A workflow or an agent is held back, or no longer.
+    controls: bool = False
     # The ids of tasks that settled in another process.
     ended: list[str] = []
     # Another process wrote: anything may have changed.
@@ -124,6 +157,12 @@ class Store(Protocol):
     def ahead(self) -> timedelta:
         """How far the store's clock is ahead of this machine's, as last heard."""
 
+    @property
+    def supervision(self) -> Supervision: ...
+
+    @property
+    def records(self) -> Records: ...
+
     async def open(self, *, must_exist: bool = False) -> None:
         """Connect and bring the schema up to date. Raises StoreTooNew for a newer schema.
 
@@ -141,18 +180,11 @@ class Store(Protocol):
     async def register(self, instance: NewInstance, *, now: datetime) -> Owner:
         """Enter a process that starts; what it writes is fenced by the epoch it gets here."""
 
-    async def beat(self, owner: Owner, *, now: datetime) -> None:
-        """A sign of life. Raises LeaseLost when the instance was declared dead."""
+    async def beat(self, owner: Owner, *, now: datetime, report: Report | None = None) -> None:
+        """A sign of life, and how the instance stands. Raises LeaseLost when it was declared dead."""
 
     async def retire(self, owner: Owner, *, now: datetime) -> int:
         """A graceful stop: free what the instance holds, blaming nobody; the number of tasks freed."""
-
-    async def bury(self, *, lease: timedelta, now: datetime, spare: Owner | None = None) -> int:
-        """Declare instances without a sign of life dead and free their tasks; the number of tasks freed.
-
-        Both in one transaction: a dead instance never holds anything, a live one is never robbed.
-        ``spare`` is the instance that asks: late as its own heartbeat may be, it is alive.
-        """
 
     async def instances(self) -> list[InstanceRecord]: ...
 
@@ -176,7 +208,10 @@ class Store(Protocol):
     async def claim(
         self, owner: Owner, runs: Sequence[Runnable], *, limit: int, now: datetime
     ) -> list[Claimed]:
-        """Lock up to ``limit`` claimable tasks for ``owner``, oldest first within each workflow."""
+        """Lock up to ``limit`` claimable tasks for ``owner``, oldest first within each workflow.
+
+        The tasks of a paused workflow are left alone, undos as well.
+        """
 
     def apply(self, transition: Transition, settle: Settle) -> None:
         """Write a turn of a run with the next commit, then call ``settle``.
@@ -189,27 +224,25 @@ class Store(Protocol):
     async def standing(self, keys: Sequence[int]) -> list[Standing]:
         """How tasks in our hands stand: requests, lost locks, signals that arrived."""
 
-    # The supervisor
-
-    async def wake(self, *, now: datetime, limit: int) -> int:
-        """Make parked tasks whose time has come claimable again."""
-
-    async def expire_runs(self, *, now: datetime, limit: int) -> int:
-        """Take tasks past their complete-by away from whoever holds them, and count the failure."""
-
-    async def expire_steps(self, *, grace: timedelta, now: datetime, limit: int) -> int:
-        """Take tasks away from holders that let ``grace`` pass after a step's complete-by.
-
-        The attempt counts as failed.
-        """
-
     # The operator
 
-    async def amend(self, task_id: str, change: Amend, *, now: datetime) -> TaskRecord:
-        """Read a task with its steps, let ``change`` decide, and write the outcome: one transaction."""
+    async def amend(
+        self, task_id: str, change: Amend, *, now: datetime, act: Act | None = None
+    ) -> TaskRecord:
+        """Read a task with its steps, let ``change`` decide, and write the outcome: one transaction.
+
+        With ``act`` it is in the audit trail too.
+        """
 
     async def signal(
-        self, task_id: str, name: str, payload: bytes, *, dedup: str | None, now: datetime
+        self,
+        task_id: str,
+        name: str,
+        payload: bytes,
+        *,
+        dedup: str | None,
+        now: datetime,
+        act: Act | None = None,
     ) -> TaskRecord:
         """Buffer a signal (once per ``dedup`` key) and wake the task if it waits."""
 
@@ -226,3 +259,6 @@ class Store(Protocol):
 
     async def tasks(self, wanted: TaskFilter) -> list[TaskRecord]:
         """Newest first; inputs and outputs are left out."""
+
+    async def backlog(self, *, at_most: int) -> int:
+        """How many tasks wait to be claimed, counted no further than ``at_most``."""

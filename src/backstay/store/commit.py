@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from backstay.domain.alert import NewAlert
 from backstay.domain.lease import Owner
 from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
@@ -48,6 +49,7 @@ class Rows:
         self.tasks: dict[int, TaskRecord] = {}
         self.children: list[tuple[NewTask, datetime]] = []
         self.consumed: list[tuple[int, int, str]] = []
+        self.alerts: list[tuple[NewAlert, datetime]] = []
         for transition in transitions:
             self._add(transition)
 
@@ -58,6 +60,7 @@ class Rows:
             self.tasks[transition.task_key] = transition.task
         self.children.extend((child, transition.at) for child in transition.children)
         self.consumed.extend((transition.task_key, number, key) for number, key in transition.consumed)
+        self.alerts.extend((alert, transition.at) for alert in transition.alerts)
 
     @property
     def settled(self) -> list[TaskRecord]:

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any, Final
 
+import msgspec
+
+from backstay.domain.access import TOKENS_MAX, Token
+from backstay.domain.alert import Alert, AlertKind, NewAlert
+from backstay.domain.audit import Act
+from backstay.domain.control import Control, Forced, Subject
 from backstay.domain.states import SETTLED, TaskState
 from backstay.domain.task import NewTask, TaskRecord
-from backstay.errors import BackstayError, IdConflict, InvalidRequest
+from backstay.errors import BackstayError, IdConflict, InvalidRequest, UnknownAlert
 from backstay.store.base import Changes, Submitted, TaskFilter
+from backstay.store.records import AlertFilter, AuditFilter
+from backstay.store.rows import Row
+from backstay.store.supervision import Freed
 
 SIGNALS_MAX: Final = 10_000
+
+#: How many rounds of the supervisor are kept, and how long what it recovered.
+ROUNDS_KEPT: Final = 1_000
+RECOVERIES_KEPT: Final = timedelta(days=1)
+
+#: How many tasks are called when an agent goes on; the others wake by their own times.
+CALLED_MAX: Final = 10_000
+
+#: Of what is kept for a while, up to so many old rows are removed with each new one: it cannot grow forever.
+FORGOTTEN_PER_ROW: Final = 10
 
 #: The states that the index task_unusual holds.
 RARE: Final = frozenset(TaskState) - {TaskState.PENDING, TaskState.PROCESSING, TaskState.PROCESSED}
@@ -33,7 +55,7 @@ def check_room_for_signal(task_id: str, signals: int) -> None:
 def listing(wanted: TaskFilter) -> tuple[str, dict[str, Any]]:
     """The query that lists ``wanted`` by an index, and its parameters; instants are still instants."""
     values = {
-        "before": _KEY_MAX if wanted.before is None else wanted.before,
+        "before": _bound(wanted.before),
         "workflow": wanted.workflow,
         "created_after": wanted.created_after,
         "created_before": wanted.created_before,
@@ -52,6 +74,25 @@ def listing(wanted: TaskFilter) -> tuple[str, dict[str, Any]]:
             return "list_tasks", {**values, "states": states or None}
 
 
+def alert_listing(wanted: AlertFilter) -> tuple[str, dict[str, Any]]:
+    """The query that lists ``wanted`` by an index, and its parameters."""
+    query = "list_open_alerts" if wanted.open_only else "list_alerts"
+    return query, {"before": _bound(wanted.before), "limit": wanted.limit}
+
+
+def audit_listing(wanted: AuditFilter) -> tuple[str, dict[str, Any]]:
+    """The query that lists ``wanted`` by an index, and its parameters."""
+    values = {"before": _bound(wanted.before), "limit": wanted.limit}
+    if wanted.target is None:
+        return "list_entries", values
+    return "list_entries_of", {**values, "target": wanted.target}
+
+
+def _bound(before: int | None) -> int:
+    """A number that every database knows, whatever a caller took for one."""
+    return _KEY_MAX if before is None else max(0, min(before, _KEY_MAX))
+
+
 def taken_away(keys: list[int], changes: Changes) -> None:
     changes.touched += keys
     changes.claimable = changes.claimable or bool(keys)
@@ -64,3 +105,87 @@ def amended(task: TaskRecord, changes: Changes) -> None:
         changes.settled.append(task)
         if task.parent_key is not None:
             changes.touched.append(task.parent_key)
+
+
+# What the supervisor frees
+
+#: How often what had to be recovered: (workflow, agent or None) to number.
+Tally = Counter[tuple[str, str | None]]
+
+
+def crashes(held: Iterable[Iterable[Row]]) -> Tally:
+    """Each death counts once for every workflow of which the instance held tasks.
+
+    ``held``: of each dead instance, its tasks by workflow and state.
+    """
+    return Counter((workflow, None) for tasks in held for workflow in {workflow for workflow, _ in tasks})
+
+
+def freed(states: Iterable[str]) -> Freed:
+    """What was taken away, given the states that it is left in."""
+    undos = [state == TaskState.UNDOING for state in states]
+    return Freed(runs=len(undos) - sum(undos), undos=sum(undos))
+
+
+# Controls
+
+
+def held_back(control: Control, known: Control | None) -> Control | None:
+    """The pause that is to be, or ``None`` when there is one already. A forced breaker stays as it is."""
+    if known is not None and known.paused:
+        return None
+    return control if known is None else msgspec.structs.replace(control, breaker=known.breaker)
+
+
+def pausing(control: Control, message: str) -> tuple[Act, NewAlert]:
+    """How the trail and a person are told of what the supervisor holds back."""
+    kind = AlertKind.WORKFLOW_PAUSED if control.subject is Subject.WORKFLOW else AlertKind.AGENT_PAUSED
+    target = f"{control.subject}:{control.name}"
+    act = Act(who=control.by, action="pause", target=target, reason=control.reason)
+    return act, NewAlert(kind=kind, message=message)
+
+
+def regulated(before: Control | None, after: Control, changes: Changes) -> None:
+    changes.controls = True
+    if after.subject is Subject.WORKFLOW and _goes_on(before, after):
+        changes.claimable = True
+
+
+def is_forgiven(before: Control | None, after: Control) -> bool:
+    """Whether a person ended a pause: what was recovered before that is no reason for the next one."""
+    return before is not None and before.paused and not after.paused
+
+
+def agent_goes_on(before: Control | None, after: Control) -> bool:
+    """Whether the tasks are to be called that were parked because of an agent."""
+    return after.subject is Subject.AGENT and _goes_on(before, after)
+
+
+def _goes_on(before: Control | None, after: Control) -> bool:
+    return _stops(before) and not _stops(after)
+
+
+def _stops(control: Control | None) -> bool:
+    return control is not None and (control.paused or control.breaker is Forced.OPEN)
+
+
+# Alerts and tokens
+
+
+def check_alert_id(alert_id: int) -> None:
+    if not 0 < alert_id <= _KEY_MAX:
+        raise UnknownAlert(alert_id)
+
+
+def alert_facts(alert: Alert) -> dict[str, Any]:
+    return {"acknowledged_by": alert.acknowledged_by}
+
+
+def token_facts(token: Token) -> dict[str, Any]:
+    return {"role": token.role, "revoked": token.revoked_at is not None}
+
+
+def check_room_for_token(tokens: int) -> None:
+    """``tokens`` counts the new one."""
+    if tokens > TOKENS_MAX:
+        raise InvalidRequest(f"there are {TOKENS_MAX:,} tokens, revoked ones included, which is the limit")

@@ -14,12 +14,24 @@ from typing import Any, Final
 
 import msgspec
 
+from backstay.domain.access import Role, Token
+from backstay.domain.alert import Alert, AlertKind, NewAlert
+from backstay.domain.audit import Act, Entry
+from backstay.domain.control import Control, Forced, Subject
+from backstay.domain.lease import Leader
 from backstay.domain.states import StepState, TaskState
-from backstay.domain.step import Failure, StepKind, StepRecord, UndoKind
+from backstay.domain.step import MESSAGE_LENGTH_MAX, Failure, StepKind, StepRecord, UndoKind
 from backstay.domain.task import NewTask, Request, Signal, TaskRecord
-from backstay.store.base import InstanceRecord
+from backstay.store.base import InstanceRecord, Report
+from backstay.store.supervision import Round
 
 Row = Sequence[Any]
+
+#: The parameters of a query by their names.
+Values = dict[str, Any]
+
+#: What the audit trail keeps of something before or after it was changed; None: it was not there.
+Facts = dict[str, Any] | None
 
 #: (key of the task, digest) to value.
 Payloads = Mapping[tuple[int, str], bytes]
@@ -35,6 +47,9 @@ _encode: Final = msgspec.json.Encoder().encode
 _decode_failure: Final = msgspec.json.Decoder(Failure).decode
 _decode_attributes: Final = msgspec.json.Decoder(dict[str, str]).decode
 _decode_runs: Final = msgspec.json.Decoder(tuple[tuple[str, int], ...]).decode
+_decode_roles: Final = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode_report: Final = msgspec.json.Decoder(Report).decode
+_decode_facts: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 # Looking a word up is several times faster than calling the enum.
 _TASK_STATES: Final = {state.value: state for state in TaskState}
@@ -65,6 +80,23 @@ def value_of(task_key: int, stored: bytes | None, payloads: Payloads) -> bytes |
 
 def as_json(value: Any) -> str:
     return _encode(value).decode()
+
+
+def _optional_json(value: Any) -> str | None:
+    return None if value is None else as_json(value)
+
+
+def _report_of(stored: str) -> Report:
+    """What an instance of any release told of itself, as far as this one understands it."""
+    try:
+        return _decode_report(stored)
+    except msgspec.DecodeError:
+        return Report()
+
+
+def _as_text(message: str) -> str:
+    """``message`` as every database can keep it: what a service said may be anything, and of any length."""
+    return message[:MESSAGE_LENGTH_MAX].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 class Outgoing:
@@ -221,6 +253,7 @@ class Shape:
         )
 
     def instance_record(self, row: Row) -> InstanceRecord:
+        """From the columns of ``instance_columns``."""
         return InstanceRecord(
             id=row[0],
             epoch=row[1],
@@ -228,9 +261,109 @@ class Shape:
             host=row[3],
             pid=row[4],
             runs=_decode_runs(row[5]),
-            started_at=self._instant(row[6]),
-            heartbeat_at=self._instant(row[7]),
+            roles=_decode_roles(row[6]),
+            report=_report_of(row[7]),
+            started_at=self._instant(row[8]),
+            heartbeat_at=self._instant(row[9]),
         )
+
+    # What the supervisor keeps
+
+    def leader(self, row: Row) -> Leader:
+        holder, epoch, until = row
+        return Leader(holder=holder, epoch=epoch, until=self._optional(until))
+
+    def round(self, row: Row) -> Round:
+        """From the columns of ``round_columns``."""
+        return Round(
+            at=self._instant(row[1]),
+            epoch=row[2],
+            freed=row[3],
+            overrun=row[4],
+            steps_expired=row[5],
+            undos=row[6],
+            woken=row[7],
+            paused=row[8],
+        )
+
+    def round_values(self, done: Round) -> Values:
+        """The parameters of ``insert_round``."""
+        return {**msgspec.structs.asdict(done), "at": self.stored(done.at)}
+
+    # What is kept for operators
+
+    def control(self, row: Row) -> Control:
+        """From the columns of ``control_columns``."""
+        return Control(
+            subject=Subject(row[0]),
+            name=row[1],
+            paused=bool(row[2]),
+            breaker=None if row[3] is None else Forced(row[3]),
+            by=row[4],
+            reason=row[5],
+            at=self._instant(row[6]),
+        )
+
+    def control_values(self, control: Control) -> Values:
+        """The parameters of ``put_control``."""
+        return {**msgspec.structs.asdict(control), "at": self.stored(control.at)}
+
+    def alert(self, row: Row) -> Alert:
+        """From the columns of ``alert_columns``."""
+        return Alert(
+            id=row[0],
+            kind=AlertKind(row[1]),
+            task_id=row[2],
+            step=row[3],
+            message=row[4],
+            at=self._instant(row[5]),
+            acknowledged_by=row[6],
+            acknowledged_at=self._optional(row[7]),
+        )
+
+    def alert_row(self, alert: NewAlert, at: datetime) -> Row:
+        """The parameters of ``insert_alert``."""
+        return (alert.kind, alert.task_id, alert.step, _as_text(alert.message), self.stored(at))
+
+    def entry(self, row: Row) -> Entry:
+        """From the columns of ``entry_columns``."""
+        return Entry(
+            id=row[0],
+            at=self._instant(row[1]),
+            who=row[2],
+            action=row[3],
+            target=row[4],
+            reason=row[5],
+            before=None if row[6] is None else _decode_facts(row[6]),
+            after=None if row[7] is None else _decode_facts(row[7]),
+        )
+
+    def entry_values(self, act: Act, at: datetime, *, before: Facts, after: Facts) -> Values:
+        """The parameters of ``insert_entry``."""
+        return {
+            **msgspec.structs.asdict(act),
+            "at": self.stored(at),
+            "before": _optional_json(before),
+            "after": _optional_json(after),
+        }
+
+    def token(self, row: Row) -> Token:
+        """From the columns of ``token_columns``."""
+        return Token(
+            name=row[0],
+            role=Role(row[1]),
+            digest=row[2],
+            created_at=self._instant(row[3]),
+            revoked_at=self._optional(row[4]),
+        )
+
+    def token_values(self, token: Token) -> Values:
+        """The parameters of ``insert_token``."""
+        return {
+            **msgspec.structs.asdict(token),
+            "created_at": self.stored(token.created_at),
+            "revoked_at": self.stored(token.revoked_at),
+        }
 
 
 def signal_of(row: Row, payloads: Payloads) -> Signal:

@@ -1,4 +1,5 @@
 """The supervisor notices what got stuck and has it taken up again. It runs no business code.
 
-sweep   one bounded round: dead instances, due wake-ups, overrun runs and steps
+loop    leads if it can, and makes a round each period; many may run, one leads
+sweep   one bounded round: dead instances, due wake-ups, overrun runs and steps, what is to be held back
 """

@@ -18,12 +18,15 @@ from __future__ import annotations
 from backstay.testing.promises.arrows import ArrowPromises
 from backstay.testing.promises.children import ChildPromises
 from backstay.testing.promises.claims import ClaimPromises
+from backstay.testing.promises.controls import ControlPromises
 from backstay.testing.promises.expiry import ExpiryPromises
 from backstay.testing.promises.instances import InstancePromises
+from backstay.testing.promises.leadership import LeadershipPromises
 from backstay.testing.promises.listeners import ListenerPromises
 from backstay.testing.promises.listing import ListingPromises
 from backstay.testing.promises.operator import OperatorPromises
 from backstay.testing.promises.payloads import PayloadPromises
+from backstay.testing.promises.records import RecordPromises
 from backstay.testing.promises.submission import SubmissionPromises
 from backstay.testing.promises.transitions import TransitionPromises
 from backstay.testing.promises.waiting import WaitingPromises
@@ -36,11 +39,14 @@ class StoreSuite(
     ArrowPromises,
     InstancePromises,
     ExpiryPromises,
+    LeadershipPromises,
     OperatorPromises,
     WaitingPromises,
     ChildPromises,
     PayloadPromises,
     ListingPromises,
     ListenerPromises,
+    ControlPromises,
+    RecordPromises,
 ):
     """Everything that a state store promises."""

@@ -18,6 +18,7 @@ from backstay.testing import ManualClock
 from backstay.testing.promises.holder import LEASE, SHIP, Holder, submitted, taken_away
 from backstay.testing.records import a_step, let_go, new_task
 from tests.integration.postgres.schema import OpenStore, Schema, Threshold
+from tests.support.leading import seize_lead
 from tests.support.running import eventually
 
 MANY = [f"t{number:03}" for number in range(300)]
@@ -230,6 +231,7 @@ async def test_nobody_waits_for_each_other_when_parents_and_children_change_at_o
     [parent] = [one for one in await _family(store, clock, alice) if one.id == "parent"]
     children = await alice.claim(limit=10) + await bob.claim(limit=10)
     holders = {alice.owner.id: alice, bob.owner.id: bob}
+    leader = await seize_lead(store, now=clock.now())
     before = await schema.value("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 
     async def shake(target: PostgresStore, name: str) -> None:
@@ -251,7 +253,11 @@ async def test_nobody_waits_for_each_other_when_parents_and_children_change_at_o
                 for target in (store, other)
                 for name in ("parent", "child-03", "child-12")
             ),
-            *(target.bury(lease=LEASE, now=clock.now()) for target in (store, other) for _ in range(10)),
+            *(
+                target.supervision.bury(leader, lease=LEASE, now=clock.now())
+                for target in (store, other)
+                for _ in range(10)
+            ),
         )
 
     after = await schema.value("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")

@@ -9,15 +9,18 @@ from urllib.parse import quote
 
 import pytest
 
+from backstay.domain.lease import Leader
 from backstay.domain.states import StepState, TaskState
 from backstay.errors import BackstayError, LeaseLost
 from backstay.store.base import Claimed
 from backstay.store.postgres import PostgresStore
 from backstay.store.postgres.tables import Tables
+from backstay.store.supervision import Freed
 from backstay.testing import ManualClock
 from backstay.testing.promises.holder import LEASE, SECOND, Holder, submitted
 from backstay.testing.records import NOON, a_step, let_go, replace
 from tests.integration.postgres.schema import OpenStore, Schema, Threshold
+from tests.support.leading import seize_lead
 
 BACKLOG = [f"t{number}" for number in range(5)]
 
@@ -51,6 +54,11 @@ class Alice:
 
 
 @pytest.fixture
+async def leader(store: PostgresStore, clock: ManualClock) -> Leader:
+    return await seize_lead(store, now=clock.now())
+
+
+@pytest.fixture
 async def alice(opened: OpenStore, clock: ManualClock) -> Alice:
     threshold = Threshold()
     return await Alice.late(await opened(boundary=threshold), clock, threshold, "alice")
@@ -60,34 +68,35 @@ async def alice(opened: OpenStore, clock: ManualClock) -> Alice:
 
 
 async def test_a_burial_leaves_an_instance_alone_whose_batch_is_about_to_be_committed(
-    store: PostgresStore, clock: ManualClock, alice: Alice, schema: Schema
+    store: PostgresStore, clock: ManualClock, leader: Leader, alice: Alice, schema: Schema
 ):
     alice.threshold.close()
     answers = alice.finish(4)
     await alice.threshold.reached()
 
-    assert await store.bury(lease=LEASE, now=clock.now()) == 0
+    assert await store.supervision.bury(leader, lease=LEASE, now=clock.now()) == Freed()
     alice.threshold.open()
 
     assert await answers == [None] * 4
-    assert await store.bury(lease=LEASE, now=clock.now()) == 1, "the next round finds what the batch left"
+    left = await store.supervision.bury(leader, lease=LEASE, now=clock.now())
+    assert left == Freed(runs=1), "the next round finds what the batch left"
     assert await schema.states() == {"processed": 4, "pending": 1}
     assert await schema.held_by_the_dead() == []
 
 
 async def test_a_burial_leaves_an_instance_alone_that_is_just_claiming(
-    store: PostgresStore, clock: ManualClock, alice: Alice, schema: Schema
+    store: PostgresStore, clock: ManualClock, leader: Leader, alice: Alice, schema: Schema
 ):
     await submitted(store, clock, "late")
     alice.threshold.close()
     claiming = asyncio.create_task(alice.claim())
     await alice.threshold.reached()
 
-    assert await store.bury(lease=LEASE, now=clock.now()) == 0
+    assert await store.supervision.bury(leader, lease=LEASE, now=clock.now()) == Freed()
     alice.threshold.open()
 
     assert [one.task.id for one in await claiming] == ["late"]
-    assert await store.bury(lease=LEASE, now=clock.now()) == len(BACKLOG) + 1
+    assert await store.supervision.bury(leader, lease=LEASE, now=clock.now()) == Freed(runs=len(BACKLOG) + 1)
     assert await schema.held_by_the_dead() == []
 
 
@@ -135,10 +144,12 @@ async def test_a_claim_is_seen_by_the_stop_that_waited_for_it_whatever_isolation
 class Burial:
     """A burial of all who are late that stands just before its COMMIT."""
 
-    def __init__(self, store: PostgresStore, clock: ManualClock, threshold: Threshold) -> None:
+    def __init__(
+        self, store: PostgresStore, clock: ManualClock, leader: Leader, threshold: Threshold
+    ) -> None:
         self._threshold = threshold
         threshold.close()
-        self.freed = asyncio.create_task(store.bury(lease=LEASE, now=clock.now()))
+        self.freed = asyncio.create_task(store.supervision.bury(leader, lease=LEASE, now=clock.now()))
 
     async def begun(self) -> None:
         await self._threshold.reached()
@@ -148,9 +159,9 @@ class Burial:
 
 
 @pytest.fixture
-async def burial(opened: OpenStore, clock: ManualClock, alice: Alice) -> Burial:
+async def burial(opened: OpenStore, clock: ManualClock, leader: Leader, alice: Alice) -> Burial:
     threshold = Threshold()
-    burial = Burial(await opened(boundary=threshold), clock, threshold)
+    burial = Burial(await opened(boundary=threshold), clock, leader, threshold)
     await burial.begun()
     return burial
 
@@ -163,7 +174,7 @@ async def test_a_batch_that_comes_upon_its_burial_waits_for_it_and_is_refused_wh
     assert not answers.done()
     burial.go_on()
 
-    assert await burial.freed == len(BACKLOG)
+    assert await burial.freed == Freed(runs=len(BACKLOG))
     assert {type(answer) for answer in await answers} == {LeaseLost}
     assert await schema.states() == {"pending": len(BACKLOG)}
     assert await schema.rows("SELECT * FROM {schema}.step") == []
@@ -177,7 +188,7 @@ async def test_a_claim_that_comes_upon_its_burial_waits_for_it_and_gets_nothing(
     await schema.waits_for_a_lock("FROM {schema}.instance")
     burial.go_on()
 
-    assert await burial.freed == len(BACKLOG)
+    assert await burial.freed == Freed(runs=len(BACKLOG))
     with pytest.raises(LeaseLost):
         await claiming
     assert await schema.states() == {"pending": len(BACKLOG)}
@@ -197,7 +208,7 @@ async def test_a_burial_that_is_given_up_costs_nobody_anything(alice: Alice, bur
 
 
 async def test_whoever_comes_first_a_batch_is_written_whole_or_refused_whole(
-    opened: OpenStore, store: PostgresStore, clock: ManualClock, schema: Schema
+    opened: OpenStore, store: PostgresStore, clock: ManualClock, leader: Leader, schema: Schema
 ):
     hers = await opened()
     chance = Random(7)
@@ -205,17 +216,17 @@ async def test_whoever_comes_first_a_batch_is_written_whole_or_refused_whole(
     for number in range(40):
         alice = await Alice.late(hers, clock, Threshold(), f"alice-{number}")
 
-        async def bury_soon() -> int:
+        async def bury_soon() -> Freed:
             await asyncio.sleep(chance.random() * 0.004)
-            return await store.bury(lease=LEASE, now=clock.now())
+            return await store.supervision.bury(leader, lease=LEASE, now=clock.now())
 
         answers, freed = await asyncio.gather(alice.finish(), bury_soon())
 
         outcome = {type(answer) for answer in answers}
-        assert (outcome, freed) in [({type(None)}, 0), ({LeaseLost}, len(BACKLOG))]
-        outcomes["refused" if freed else "written"] += 1
+        assert (outcome, freed.runs) in [({type(None)}, 0), ({LeaseLost}, len(BACKLOG))]
+        outcomes["refused" if freed.runs else "written"] += 1
         assert await schema.held_by_the_dead() == []
-        await store.bury(lease=LEASE, now=clock.now())
+        await store.supervision.bury(leader, lease=LEASE, now=clock.now())
         await schema.execute("DELETE FROM {schema}.step; DELETE FROM {schema}.task")
 
     print(dict(outcomes))
@@ -225,7 +236,11 @@ async def test_whoever_comes_first_a_batch_is_written_whole_or_refused_whole(
 
 
 async def test_a_step_that_is_answered_while_a_sweep_comes_for_it_is_left_to_its_holder(
-    store: PostgresStore, clock: ManualClock, schema: Schema, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore,
+    clock: ManualClock,
+    leader: Leader,
+    schema: Schema,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     """A sweep sees what is overdue before it holds the task's lock; the holder may write in between."""
     bob = await Holder.joined(store, clock, "bob")
@@ -240,10 +255,11 @@ async def test_a_step_that_is_answered_while_a_sweep_comes_for_it_is_left_to_its
 
     async def seen_before(tables: Tables, query: str, **values: object) -> object:
         found = await run(tables, query, **values)
-        return [(task.key, step.key) for step in steps] if query == "steps_overdue" else found
+        return [(task.key, step.key, "ship") for step in steps] if query == "steps_overdue" else found
 
     monkeypatch.setattr(Tables, "run", seen_before)
 
-    assert await store.expire_steps(grace=SECOND, now=clock.now(), limit=10) == 0
+    sweep = store.supervision.expire_steps(leader, grace=SECOND, now=clock.now(), limit=10)
+    assert await sweep == 0
     assert await schema.rows("SELECT locked_by, failure_count FROM {schema}.task") == [("bob", 0)]
     assert await schema.rows("SELECT sum(failure_count), bool_or(unsure) FROM {schema}.step") == [(0, False)]

@@ -11,10 +11,12 @@ from backstay.domain.states import TaskState
 from backstay.errors import BackstayError, StoreUnavailable
 from backstay.store.base import Changes, Submitted
 from backstay.store.postgres import PostgresStore, lane
+from backstay.store.supervision import Freed
 from backstay.testing import ManualClock
 from backstay.testing.promises.holder import CANCEL, LEASE, SECOND, Holder, submitted
 from backstay.testing.records import a_step, let_go, new_task
 from tests.integration.postgres.schema import OpenStore, Schema
+from tests.support.leading import seize_lead
 from tests.support.pgproxy import Moment, PgProxy, mentions
 
 MANY = [f"t{number:03}" for number in range(200)]
@@ -160,10 +162,11 @@ async def test_the_dead_are_buried_once(
     network: Network,
 ):
     await alice.hold("t")
+    leader = await seize_lead(far, now=clock.now())
     clock.pass_time(LEASE + SECOND)
     lost = network.lose("live = false")
 
-    assert await far.bury(lease=LEASE, now=clock.now()) == 1
+    assert await far.supervision.bury(leader, lease=LEASE, now=clock.now()) == Freed(runs=1)
 
     await lost.wait()
     assert await schema.rows("SELECT epoch, live FROM {schema}.instance") == [(2, False)]

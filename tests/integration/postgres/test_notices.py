@@ -84,7 +84,7 @@ async def test_a_submission_elsewhere_wakes_an_idle_scheduler_and_its_result_is_
     app = hello()
     here, there = PostgresStore(postgres_url), PostgresStore(postgres_url)
 
-    async with running(app, here, supervisor_period="1h"), app.client(there) as client:
+    async with running(app, here, supervisor_period="1h", lease="3h"), app.client(there) as client:
         await asyncio.gather(listens(here), listens(there))
         took = []
         for number in range(10):

@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -15,14 +16,19 @@ import psycopg
 import pytest
 
 from backstay.errors import BackstayError, InvalidSetting, StoreTooNew, StoreUnavailable
-from backstay.store.base import TaskFilter
+from backstay.store.base import Report, TaskFilter
+from backstay.store.migrate import load_migrations
 from backstay.store.postgres import PostgresStore
+from backstay.store.postgres import schema as migrations
 from backstay.testing import ManualClock
 from backstay.testing.promises.holder import submitted
 from tests.integration.postgres.schema import OpenStore, Schema
 from tests.support.postgres import HOST, USER, PostgresServer, drop_schema, schema_name
 
 PASSWORD = "hidden-from-everybody"
+
+#: What a store that is up to date has had applied.
+MIGRATIONS = [(one.number,) for one in load_migrations("backstay.store.postgres")]
 
 
 @pytest.fixture
@@ -276,6 +282,29 @@ async def test_a_store_of_a_newer_release_is_refused_and_not_touched(
     assert await everything(schema) == before
 
 
+async def test_a_store_of_an_earlier_release_keeps_what_it_holds_and_learns_the_rest(
+    postgres_url: str,
+    opened: OpenStore,
+    schema: Schema,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    first = load_migrations("backstay.store.postgres")[:1]
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "load_migrations", lambda _package: first)
+        await open_and_close(postgres_url)
+    await schema.execute(
+        "INSERT INTO {schema}.instance VALUES ('old', 1, true, 'box', 7, '[[\"ship\", 1]]', now(), now())"
+    )
+
+    store = await opened()
+
+    [old] = await store.instances()
+    assert (old.id, old.runs, old.roles, old.report) == ("old", (("ship", 1),), (), Report())
+    leader = await store.supervision.lead("new", lease=timedelta(seconds=15), now=clock.now())
+    assert (leader.holder, leader.epoch) == ("new", 1)
+
+
 async def test_a_store_whose_migration_was_edited_is_refused_and_not_touched(
     postgres_url: str, store: PostgresStore, schema: Schema
 ):
@@ -377,7 +406,7 @@ async def test_several_processes_may_fill_an_empty_database_at_once(postgres_url
             racer.stdin.flush()
         assert [racer.wait(20) for racer in racers] == [0, 0, 0]
 
-    assert await schema.rows("SELECT number FROM {schema}.migration") == [(1,)]
+    assert await schema.rows("SELECT number FROM {schema}.migration ORDER BY number") == MIGRATIONS
 
 
 async def test_several_stores_of_one_process_may_fill_an_empty_database_at_once(
@@ -385,7 +414,7 @@ async def test_several_stores_of_one_process_may_fill_an_empty_database_at_once(
 ):
     await asyncio.gather(*(open_and_close(postgres_url) for _ in range(5)))
 
-    assert await schema.rows("SELECT number FROM {schema}.migration") == [(1,)]
+    assert await schema.rows("SELECT number FROM {schema}.migration ORDER BY number") == MIGRATIONS
 
 
 async def test_stores_in_two_schemas_of_one_database_do_not_see_each_other(

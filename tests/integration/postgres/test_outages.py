@@ -14,7 +14,7 @@ import pytest
 from backstay.domain.lease import Owner
 from backstay.errors import StoreUnavailable
 from backstay.observe import INSTANCE_DEAD, counters
-from backstay.store.base import InstanceRecord
+from backstay.store.base import InstanceRecord, Report
 from backstay.store.postgres import PostgresStore
 from backstay.store.postgres.url import address_of
 from tests.integration.postgres.load import Load, under_load
@@ -212,11 +212,11 @@ class ForgetfulStore(PostgresStore):
         super().__init__(url)
         self.beats: list[float] = []
 
-    async def beat(self, owner: Owner, *, now: datetime) -> None:
+    async def beat(self, owner: Owner, *, now: datetime, report: Report | None = None) -> None:
         self.beats.append(time.monotonic())
         if len(self.beats) == 1:
             raise StoreUnavailable("not now")
-        await super().beat(owner, now=now)
+        await super().beat(owner, now=now, report=report)
 
 
 async def test_a_sign_of_life_that_did_not_get_through_is_given_again_soon(postgres_url: str):

@@ -16,10 +16,12 @@ from backstay.observe import INSTANCE_DEAD, LEASE_LOST, WRITE_REFUSED
 from backstay.store.base import Changes, InstanceRecord
 from backstay.store.postgres import PostgresStore
 from backstay.store.postgres.tables import Tables
+from backstay.store.supervision import Freed
 from backstay.testing import ManualClock
 from backstay.testing.promises.holder import LEASE, Holder, submitted
 from tests.integration.postgres.schema import OpenStore, Schema
 from tests.integration.postgres.worker import Effects, Worker, workload
+from tests.support.leading import seize_lead
 from tests.support.running import eventually
 
 BACKLOG = [f"t{number:04}" for number in range(2_000)]
@@ -179,10 +181,12 @@ async def test_a_process_that_stalls_inside_a_transaction_does_not_hold_up_the_o
     standing = asyncio.create_task(stalled._session.write(stand_still))
     await schema.idle_in_transaction()
 
-    async def bury() -> int:
-        return await store.bury(lease=LEASE, now=clock.now())
+    leader = await seize_lead(store, now=clock.now())
 
-    await eventually(bury, lambda freed: freed == 1, what="a burial")
+    async def bury() -> Freed:
+        return await store.supervision.bury(leader, lease=LEASE, now=clock.now())
+
+    await eventually(bury, lambda freed: freed == Freed(runs=1), what="a burial")
 
     took = time.monotonic() - began
     print(f"freed after {took:.1f} s")
@@ -235,5 +239,7 @@ async def test_a_sign_of_life_counts_by_the_servers_clock_whatever_the_callers_c
     for name in ("alice", "bob"):
         await Holder.joined(store, clock, name)  # who believes that it is 2030
 
-    assert await store.bury(lease=LEASE, now=clock.now(), spare=Owner("alice", 1)) == 0
+    leader = await seize_lead(store, now=clock.now())
+    buried = await store.supervision.bury(leader, lease=LEASE, now=clock.now(), spare=Owner("alice", 1))
+    assert buried == Freed()
     assert [one.live for one in await store.instances()] == [True, True]

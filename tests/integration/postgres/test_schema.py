@@ -24,7 +24,24 @@ from backstay.store.sqlfile import load_queries, numbered
 from backstay.testing.records import NOON, a_step, a_task, replace
 from tests.support.postgres import PostgresServer, schema_name
 
-FRAGMENTS = {"now", "step_columns", "task_columns", "task_columns_light", "task_filter"}
+FRAGMENTS = {
+    "alert_columns",
+    "control_columns",
+    "entry_columns",
+    "instance_columns",
+    "is_due",
+    "is_late",
+    "is_overdue",
+    "is_overrun",
+    "is_past_its_end",
+    "now",
+    "round_columns",
+    "step_columns",
+    "task_columns",
+    "task_columns_light",
+    "task_filter",
+    "token_columns",
+}
 
 
 @pytest.fixture
@@ -187,6 +204,24 @@ async def test_an_id_is_given_to_one_task_only(tables: Tables):
         await insert_task(tables, TaskState.PENDING)
 
 
+# The audit trail
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE audit SET who = 'nobody'", "DELETE FROM audit", "TRUNCATE audit", "TRUNCATE audit CASCADE"],
+)
+async def test_what_stands_in_the_audit_trail_stays(tables: Tables, change: str):
+    await tables.connection.execute(
+        "INSERT INTO audit (at, who, action, target) VALUES (now(), 'ann', 'pause', 'agent:bank')"
+    )
+
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="the audit trail is append-only"):
+        await tables.connection.execute(change)
+
+    assert await tables.connection.fetchval("SELECT who FROM audit") == "ann"
+
+
 # The plans
 
 # Many tasks that are over, and a few of each kind that somebody still has to do with.
@@ -230,6 +265,9 @@ ANALYZE instance, task, step, signal, payload;
 VALUES: dict[str, Any] = {
     "allowances": [timedelta(minutes=10)],
     "before": 2**63 - 1,
+    "agent": "bank",
+    "asked": NOON,
+    "at_most": 100,
     "crashes": 1,
     "grace": timedelta(0),
     "id": "instance-1",
@@ -320,7 +358,15 @@ every_mode = pytest.mark.parametrize("mode", ["force_custom_plan", "force_generi
     ("query", "index"),
     [
         ("claim_tasks", "task_claimable"),
+        ("count_claimable", "task_claimable"),
+        ("call_for_agent", "task_unusual"),
         ("expire_runs", "task_locked"),
+        ("expire_runs", "task_hard_end"),
+        ("work_waits", "instance_live"),
+        ("work_waits", "task_hard_end"),
+        ("work_waits", "task_locked"),
+        ("work_waits", "task_wake"),
+        ("work_waits", "step_pkey"),
         ("wake_due", "task_wake"),
         ("list_rare_tasks", "task_unusual"),
         ("list_processing_tasks", "task_locked"),

@@ -27,7 +27,7 @@ async def test_the_writing_connection_waits_for_the_disk_at_each_commit(store: S
 
     full = 2
     # The journal mode is a property of the file, synchronous of this very connection.
-    assert await store._write(settings) == ["wal", full]
+    assert await store._session.write(settings) == ["wal", full]
 
 
 async def test_everything_is_there_after_the_store_was_closed_and_opened_again(

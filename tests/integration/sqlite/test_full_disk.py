@@ -26,7 +26,7 @@ async def full(store: SqliteStore, clock: ManualClock) -> Callable[..., None]:
 
     def limit(*, room: bool = False) -> None:
         # Straight on the writing connection: while it is full, nothing gets through the front door.
-        database = store._open_writer._connection
+        database = store._session.writer._connection
         [pages] = database.execute("PRAGMA page_count").fetchone()
         database.execute(f"PRAGMA max_page_count = {2**30 if room else pages}").fetchone()
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from backstay.errors import InvalidSetting, StoreTooNew, StoreUnavailable
-from backstay.store.sqlite import SqliteStore
+from backstay.store.base import Report
+from backstay.store.migrate import load_migrations
+from backstay.store.sqlite import SqliteStore, schema
+from backstay.testing import ManualClock
 from tests.integration.sqlite.file import OpenStore, change, rows
 
 
@@ -50,6 +54,41 @@ async def test_a_file_with_a_table_of_the_application_in_our_place_is_refused_an
     before = rows(path)
 
     with pytest.raises(StoreUnavailable, match=f"names that the store needs: {name}; keep the store in"):
+        await SqliteStore(f"sqlite:///{path}").open()
+
+    assert rows(path) == before
+
+
+@pytest.fixture
+async def of_the_first_release(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that knows the first migration only, with somebody in it."""
+    first = load_migrations("backstay.store.sqlite")[:1]
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "load_migrations", lambda _package: first)
+        store = SqliteStore(f"sqlite:///{path}")
+        await store.open()
+        await store.close()
+    change(path, "INSERT INTO instance VALUES ('old', 1, 1, 'box', 7, '[[\"ship\", 1]]', 0, 0)")
+
+
+async def test_a_store_of_an_earlier_release_keeps_what_it_holds_and_learns_the_rest(
+    of_the_first_release: None, opened: OpenStore, clock: ManualClock
+):
+    store = await opened()
+
+    [old] = await store.instances()
+    assert (old.id, old.runs, old.roles, old.report) == ("old", (("ship", 1),), (), Report())
+    leader = await store.supervision.lead("new", lease=timedelta(seconds=15), now=clock.now())
+    assert (leader.holder, leader.epoch) == ("new", 1)
+
+
+async def test_a_table_of_the_application_that_a_later_release_needs_is_not_touched(
+    of_the_first_release: None, path: Path
+):
+    change(path, "CREATE TABLE token (mine TEXT)")
+    before = rows(path)
+
+    with pytest.raises(StoreUnavailable, match="names that the store needs: token; keep the store in"):
         await SqliteStore(f"sqlite:///{path}").open()
 
     assert rows(path) == before

@@ -21,7 +21,22 @@ from backstay.store.sqlite.tables import Tables
 from backstay.testing.records import a_step, a_task
 
 QUERIES = load_queries("backstay.store.sqlite")
-FRAGMENTS = {"step_columns", "task_columns", "task_columns_light", "task_filter"}
+FRAGMENTS = {
+    "alert_columns",
+    "control_columns",
+    "entry_columns",
+    "instance_columns",
+    "is_due",
+    "is_overdue",
+    "is_overrun",
+    "is_past_its_end",
+    "round_columns",
+    "step_columns",
+    "task_columns",
+    "task_columns_light",
+    "task_filter",
+    "token_columns",
+}
 
 
 @pytest.fixture
@@ -116,6 +131,22 @@ def test_a_state_that_the_machines_do_not_know_is_refused(database: sqlite3.Conn
         database.execute("UPDATE task SET state = 'paused'")
 
 
+# The audit trail
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE audit SET who = 'nobody'", "DELETE FROM audit", "REPLACE INTO audit"]
+)
+def test_what_stands_in_the_audit_trail_stays(database: sqlite3.Connection, change: str):
+    line = "(id, at, who, action, target) VALUES (1, 0, 'ann', 'pause', 'agent:bank')"
+    database.execute(f"INSERT INTO audit {line}")
+
+    with pytest.raises(sqlite3.IntegrityError, match="the audit trail is append-only"):
+        database.execute(f"{change} {line if change.startswith('REPLACE') else ''}")
+
+    assert database.execute("SELECT who FROM audit").fetchall() == [("ann",)]
+
+
 # The plans
 
 
@@ -134,7 +165,18 @@ def plan_of(database: sqlite3.Connection, query: str) -> list[str]:
     ("query", "index"),
     [
         ("claim_tasks", "task_claimable (workflow=? AND version=?)"),
+        ("count_claimable", "task_claimable"),
+        ("call_for_agent", "task_unusual (state=?)"),
         ("expire_runs", "task_locked (complete_by<?)"),
+        ("expire_runs", "task_hard_end (hard_end>? AND hard_end<?)"),
+        ("forget_recoveries", "recovery_at (at<?)"),
+        ("forget_keys", "idempotency_key_created_at (created_at<?)"),
+        ("list_open_alerts", "alert_open (id<?)"),
+        ("list_entries_of", "audit_target (target=? AND id<?)"),
+        ("recoveries", "recovery_at (at>?)"),
+        ("work_waits", "task_wake (wake_at>? AND wake_at<?)"),
+        ("work_waits", "task_locked (complete_by<?)"),
+        ("work_waits", "task_hard_end (hard_end>? AND hard_end<?)"),
         ("wake_due", "task_wake (wake_at>? AND wake_at<?)"),
         ("list_rare_tasks", "task_unusual (state=? AND key<?)"),
         ("list_processing_tasks", "task_locked"),

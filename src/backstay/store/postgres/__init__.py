@@ -14,7 +14,9 @@ entering     how one task is entered through somebody else's connection, without
 drivers      callers' connections in the words of their drivers
 callers      tasks entered in transactions of callers
 session      what a process has open: lanes, group commits, news
-store        the verbs
+records      controls, alerts, the audit trail, tokens, idempotency keys
+supervision  who leads, and what nobody moves
+store        the other verbs
 """
 
 from backstay.store.postgres.store import PostgresStore

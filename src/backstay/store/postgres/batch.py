@@ -71,6 +71,7 @@ async def _write(tables: Tables, transitions: list[Transition], changes: Changes
         "consume_signal", [(key, task_key, number) for task_key, number, key in rows.consumed]
     )
     await tables.insert_tasks(rows.children)
+    await tables.put_alerts(rows.alerts)
     if rows.tasks:
         await _put_tasks(tables, rows)
     rows.report(changes)

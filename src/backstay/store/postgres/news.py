@@ -38,6 +38,7 @@ class Notice(msgspec.Struct, omit_defaults=True):
     # The lane that wrote it: who heard it from the commit itself need not hear it again.
     by: str
     claimable: bool = False
+    controls: bool = False
     touched: list[int] = []
     settled: list[str] = []
     probe: int = 0
@@ -45,13 +46,15 @@ class Notice(msgspec.Struct, omit_defaults=True):
 
 _decode: Final = msgspec.json.Decoder(Notice).decode
 
+_NOTHING: Final = Changes()
+
 
 def notices(changes: Changes, by: str) -> list[str]:
     """The notices that tell of ``changes``; none when there is nothing to tell."""
     found = [Notice(by, settled=ids) for ids in _cut([task.id for task in changes.settled], _IDS_PER_NOTICE)]
     found += [Notice(by, touched=keys) for keys in _cut(changes.touched, _KEYS_PER_NOTICE)]
-    if changes.claimable:
-        found.append(Notice(by, claimable=True))
+    if changes.claimable or changes.controls:
+        found.append(Notice(by, claimable=changes.claimable, controls=changes.controls))
     return [msgspec.json.encode(notice).decode() for notice in found]
 
 
@@ -82,7 +85,7 @@ class News:
         return lambda: self._listeners.remove(listener)
 
     def tell(self, changes: Changes) -> None:
-        if not (changes.settled or changes.touched or changes.claimable or changes.ended or changes.foreign):
+        if changes == _NOTHING:
             return
         for listener in tuple(self._listeners):
             try:
@@ -138,7 +141,12 @@ class News:
             return
         if notice.by.partition("/")[0] != self._session:
             self.tell(
-                Changes(claimable=notice.claimable, touched=notice.touched, settled=[], ended=notice.settled)
+                Changes(
+                    claimable=notice.claimable,
+                    controls=notice.controls,
+                    touched=notice.touched,
+                    ended=notice.settled,
+                )
             )
         elif notice.probe == self._probe:
             self._heard.set()

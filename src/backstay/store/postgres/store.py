@@ -11,6 +11,7 @@ import asyncpg
 import msgspec
 
 from backstay.clock import SystemClock
+from backstay.domain.audit import Act, facts
 from backstay.domain.lease import Owner
 from backstay.domain.operate import check_hears
 from backstay.domain.states import SETTLED
@@ -24,6 +25,7 @@ from backstay.store.base import (
     InstanceRecord,
     Listener,
     NewInstance,
+    Report,
     Runnable,
     Settle,
     Standing,
@@ -31,14 +33,16 @@ from backstay.store.base import (
     TaskFilter,
     Transition,
 )
-from backstay.store.decisions import amended, check_room_for_signal, listing, taken_away
+from backstay.store.decisions import amended, check_room_for_signal, listing
 from backstay.store.postgres.callers import Callers
 from backstay.store.postgres.connection import LOST, Server
 from backstay.store.postgres.contact import Contact
 from backstay.store.postgres.lane import FOREVER, Boundary
+from backstay.store.postgres.records import PostgresRecords
 from backstay.store.postgres.schema import is_store, migrate
 from backstay.store.postgres.session import Session
 from backstay.store.postgres.submissions import Answers
+from backstay.store.postgres.supervision import PostgresSupervision
 from backstay.store.postgres.tables import SHAPE, Tables
 from backstay.store.postgres.url import address_of
 from backstay.store.rows import Row, as_json
@@ -75,11 +79,27 @@ class PostgresStore:
         self._callers = Callers(
             self._server, named_queries, channel=self._channel, inline_bytes_max=inline_bytes_max
         )
+        self._records = PostgresRecords(lambda: self._session, schema=address.schema, judged=self._judged)
+        self._supervision = PostgresSupervision(
+            lambda: self._session,
+            self._records,
+            server=self._server,
+            contact=self._contact,
+            judged=self._judged,
+        )
         self._open: Session | None = None
 
     @property
     def ahead(self) -> timedelta:
         return self._server.ahead
+
+    @property
+    def supervision(self) -> PostgresSupervision:
+        return self._supervision
+
+    @property
+    def records(self) -> PostgresRecords:
+        return self._records
 
     async def open(self, *, must_exist: bool = False) -> None:
         try:
@@ -129,6 +149,7 @@ class PostgresStore:
                 host=instance.host,
                 pid=instance.pid,
                 runs=runs,
+                roles=as_json(instance.roles),
                 now=self._judged(now),
             )
             return Owner(instance.id, 1)
@@ -137,10 +158,14 @@ class PostgresStore:
         self._contact.answered()
         return registered
 
-    async def beat(self, owner: Owner, *, now: datetime) -> None:
+    async def beat(self, owner: Owner, *, now: datetime, report: Report | None = None) -> None:
+        told = None if report is None else as_json(report)
+
         async def operation(tables: Tables, _changes: Changes) -> None:
             asked_at = time.monotonic()
-            answer = await tables.run("beat", id=owner.id, epoch=owner.epoch, now=self._judged(now))
+            answer = await tables.run(
+                "beat", id=owner.id, epoch=owner.epoch, report=told, now=self._judged(now)
+            )
             if not answer:
                 raise LeaseLost("this instance", owner.id)
             self._server.heard(answer[0][0], took=time.monotonic() - asked_at)
@@ -150,41 +175,13 @@ class PostgresStore:
 
     async def retire(self, owner: Owner, *, now: datetime) -> int:
         async def operation(tables: Tables, changes: Changes) -> int:
-            return await self._end(tables, changes, owner, now=now, crashes=0)
+            freed = await tables.end_instance(owner, now=self._judged(now), crashes=0)
+            changes.claimable = changes.claimable or bool(freed)
+            return len(freed)
 
         # What it has handed in counts still: its epoch ends with this.
         await self._session.quiet()
         return await self._session.write(operation)
-
-    async def bury(self, *, lease: timedelta, now: datetime, spare: Owner | None = None) -> int:
-        async def operation(tables: Tables, changes: Changes) -> int:
-            if not self._contact.unbroken(lease):
-                return 0
-            rows = await tables.run(
-                "suspects",
-                lease=lease,
-                spare=None if spare is None else spare.id,
-                # When we sent this: a network may hold it up for longer than a lease.
-                asked=self._judged(now) or self._server.now(),
-                now=self._judged(now),
-            )
-            dead = [SHAPE.instance_record(row) for row in rows]
-            freed = 0
-            for one in dead:
-                freed += await self._end(tables, changes, Owner(one.id, one.epoch), now=now, crashes=1)
-            return freed
-
-        return await self._session.write(operation)
-
-    async def _end(
-        self, tables: Tables, changes: Changes, owner: Owner, *, now: datetime, crashes: int
-    ) -> int:
-        """End an instance and free its tasks; nothing when its epoch is no longer current."""
-        if not await tables.run("end_instance", id=owner.id, epoch=owner.epoch):
-            return 0
-        freed = await tables.run("free_tasks", id=owner.id, crashes=crashes, now=self._judged(now))
-        changes.claimable = changes.claimable or bool(freed)
-        return len(freed)
 
     async def instances(self) -> list[InstanceRecord]:
         async def look(tables: Tables) -> list[InstanceRecord]:
@@ -238,48 +235,11 @@ class PostgresStore:
 
         return await self._session.read(look)
 
-    # The supervisor
-
-    async def wake(self, *, now: datetime, limit: int) -> int:
-        async def operation(tables: Tables, changes: Changes) -> int:
-            woken = await tables.run("wake_due", now=self._judged(now), limit=limit)
-            changes.claimable = changes.claimable or bool(woken)
-            return len(woken)
-
-        return await self._session.write(operation)
-
-    async def expire_runs(self, *, now: datetime, limit: int) -> int:
-        async def operation(tables: Tables, changes: Changes) -> int:
-            rows = await tables.run("expire_runs", now=self._judged(now), limit=limit)
-            taken_away([row[0] for row in rows], changes)
-            return len(rows)
-
-        return await self._session.write(operation)
-
-    async def expire_steps(self, *, grace: timedelta, now: datetime, limit: int) -> int:
-        async def operation(tables: Tables, changes: Changes) -> int:
-            judged = self._judged(now)
-            overdue = await tables.run("steps_overdue", grace=grace, now=judged, limit=limit)
-            if not overdue:
-                return 0
-            # Now that their tasks are locked: what has just been answered or begun anew is not overdue.
-            expired = await tables.run(
-                "expire_step",
-                task_key=[row[0] for row in overdue],
-                key=[row[1] for row in overdue],
-                grace=grace,
-                now=judged,
-            )
-            keys = sorted({row[0] for row in expired})
-            await tables.run("take_away", keys=keys, now=judged)
-            taken_away(keys, changes)
-            return len(expired)
-
-        return await self._session.write(operation)
-
     # The operator
 
-    async def amend(self, task_id: str, change: Amend, *, now: datetime) -> TaskRecord:
+    async def amend(
+        self, task_id: str, change: Amend, *, now: datetime, act: Act | None = None
+    ) -> TaskRecord:
         async def operation(tables: Tables, changes: Changes) -> TaskRecord:
             before = await _locked(tables, task_id)
             amendment = change(before, await tables.journal(before.key))
@@ -292,13 +252,22 @@ class PostgresStore:
             await tables.run("put_request", request=after.request, key=after.key)
             if after.state in SETTLED and after.parent_key is not None:
                 await tables.run_on("wake_tasks", [after.parent_key], now)
+            if act is not None:
+                await tables.record(act, now, before=facts(before), after=facts(after))
             amended(after, changes)
             return after
 
         return await self._session.write(operation)
 
     async def signal(
-        self, task_id: str, name: str, payload: bytes, *, dedup: str | None, now: datetime
+        self,
+        task_id: str,
+        name: str,
+        payload: bytes,
+        *,
+        dedup: str | None,
+        now: datetime,
+        act: Act | None = None,
     ) -> TaskRecord:
         async def operation(tables: Tables, changes: Changes) -> TaskRecord:
             known = await _locked(tables, task_id)
@@ -308,6 +277,8 @@ class PostgresStore:
             await tables.insert_signal(known.key, name, payload, dedup=dedup, now=now)
             await tables.run_on("unpark_called", [known.key], now)
             after = await tables.task(task_id)
+            if act is not None:
+                await tables.record(act, now, before=facts(known), after=facts(after))
             amended(after, changes)
             return after
 
@@ -341,10 +312,16 @@ class PostgresStore:
 
         return await self._session.read(look)
 
+    async def backlog(self, *, at_most: int) -> int:
+        async def look(tables: Tables) -> int:
+            [[count]] = await tables.run("count_claimable", at_most=at_most)
+            return int(count)
+
+        return await self._session.read(look)
+
     # Underneath
 
     def _judged(self, now: datetime) -> datetime | None:
-        """The instant by which the database judges who is late: its own (``None``), or a test's."""
         return None if self._server_clock else now
 
     @property

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import asyncpg
 import msgspec
 
+from backstay.domain.alert import NewAlert
+from backstay.domain.audit import Act
 from backstay.domain.lease import Owner
 from backstay.domain.step import StepRecord, in_order_of_beginning
 from backstay.domain.task import NewTask, Signal, TaskRecord
@@ -18,6 +20,7 @@ from backstay.store.rows import (
     SIGNAL_VALUES,
     STEP_VALUES,
     TASK_VALUES,
+    Facts,
     Outgoing,
     Payloads,
     Row,
@@ -29,6 +32,9 @@ from backstay.store.sqlfile import Numbered
 
 Queries = Mapping[str, Numbered]
 Locks = dict[int, tuple[str | None, int]]
+
+#: The instant by which the database judges who is late: its own (``None``), or a test's.
+Judged = Callable[[datetime], datetime | None]
 
 SHAPE: Final = Shape(stored=lambda instant: instant, instant=lambda stored: stored)
 
@@ -131,6 +137,26 @@ class Tables:
         for row in rows:
             found[row[0]].append(signal_of(row, payloads))
         return found
+
+    # Instances
+
+    async def end_instance(self, owner: Owner, *, now: datetime | None, crashes: int) -> list[Row]:
+        """End an instance and free its tasks: of each its workflow, and the state that it is left in.
+
+        Nothing when its epoch is no longer current.
+        """
+        if not await self.run("end_instance", id=owner.id, epoch=owner.epoch):
+            return []
+        return await self.run("free_tasks", id=owner.id, crashes=crashes, now=now)
+
+    # What is kept for operators
+
+    async def put_alerts(self, alerts: Iterable[tuple[NewAlert, datetime]]) -> None:
+        await self.run_rows("insert_alert", [SHAPE.alert_row(alert, at) for alert, at in alerts])
+
+    async def record(self, act: Act, at: datetime, *, before: Facts, after: Facts) -> None:
+        """A line in the audit trail."""
+        await self.run("insert_entry", **SHAPE.entry_values(act, at, before=before, after=after))
 
     # Fences
 

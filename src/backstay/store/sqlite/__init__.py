@@ -5,7 +5,10 @@ liveness     an operating-system lock per instance: a dead local process is know
 rows         rows to records and back
 writer       the one thread that writes: group commit
 callers      tasks entered in transactions of callers
-store        the verbs
+session      what a process has open: the writer, and those who read beside it
+records      controls, alerts, the audit trail, tokens, idempotency keys
+supervision  who leads, and what nobody moves
+store        the other verbs
 """
 
 from backstay.store.sqlite.store import SqliteStore

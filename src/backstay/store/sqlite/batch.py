@@ -49,6 +49,8 @@ def _put_rows(tables: Tables, rows: Rows) -> None:
         )
     for child, at in rows.children:
         tables.insert_task(child, at)
+    if rows.alerts:
+        tables.put_alerts(rows.alerts)
     if not rows.tasks:
         return
     tables.put_tasks(rows.tasks.values())

@@ -1,4 +1,4 @@
-"""An operating-system lock per instance: a dead local process is known at once.
+"""An operating-system lock per instance, and per leader that is none: a dead local process is known at once.
 
 The kernel drops the lock when the process ends, however it ends. A lock that can be taken belongs
 to nobody, so its instance is dead; one that cannot says nothing (the process may be stalled), and
@@ -28,8 +28,22 @@ class Liveness:
             return
         self._folder.mkdir(exist_ok=True)
         descriptor = os.open(self._file(instance_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise
         self._held[instance_id] = descriptor
+
+    def hold_if_free(self, holder: str) -> bool:
+        """The same for somebody who may hold it already; whether it was taken just now."""
+        if holder in self._held:
+            return False
+        try:
+            self.hold(holder)
+        except BlockingIOError:
+            return False  # Another store in this process has it.
+        return True
 
     def release(self, instance_id: str) -> None:
         descriptor = self._held.pop(instance_id, None)
@@ -52,7 +66,8 @@ class Liveness:
         except OSError:
             return False  # No file: another host's instance, or one being registered. The lease decides.
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Shared: two who look at the same time must not take each other for the living.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             return False
         finally:

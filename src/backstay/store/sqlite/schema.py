@@ -14,6 +14,9 @@ from backstay.store.migrate import Migration, load_migrations, outstanding
 _PACKAGE: Final = "backstay.store.sqlite"
 _TABLE: Final = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 _COLUMNS: Final = {"number", "name", "checksum"}
+_MIGRATION_TABLE: Final = (
+    "CREATE TABLE migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL) STRICT"
+)
 
 
 def is_store(path: Path) -> bool:
@@ -35,13 +38,12 @@ def migrate(connection: sqlite3.Connection) -> int:
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
-        _check_names(connection)
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS migration"
-            " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL) STRICT"
-        )
-        applied = dict(connection.execute("SELECT number, checksum FROM migration").fetchall())
-        missing = outstanding(load_migrations(_PACKAGE), applied)
+        applied = _applied(connection)
+        missing = outstanding(load_migrations(_PACKAGE), applied or {})
+        if applied is None:
+            _check_free(connection, {"migration"})
+            connection.execute(_MIGRATION_TABLE)
+        _check_free(connection, set(_TABLE.findall("".join(one.sql for one in missing))))
         for migration in missing:
             _apply(connection, migration)
     except BaseException:
@@ -51,14 +53,18 @@ def migrate(connection: sqlite3.Connection) -> int:
     return len(missing)
 
 
-def _check_names(connection: sqlite3.Connection) -> None:
+def _applied(connection: sqlite3.Connection) -> dict[int, str] | None:
+    """What was applied to this store, by number; ``None`` where there is no store yet."""
+    columns = {name for _, name, *_ in connection.execute("PRAGMA table_info(migration)")}
+    if not columns >= _COLUMNS:
+        return None
+    return dict(connection.execute("SELECT number, checksum FROM migration").fetchall())
+
+
+def _check_free(connection: sqlite3.Connection, wanted: set[str]) -> None:
     """The file may be the application's own. A table of its is not to be taken for one of ours."""
-    found = {name for _, name, *_ in connection.execute("PRAGMA table_info(migration)")}
-    if found >= _COLUMNS:
-        return
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-    ours = {"migration", *_TABLE.findall("".join(one.sql for one in load_migrations(_PACKAGE)))}
-    if taken := sorted(ours.intersection(name for (name,) in tables)):
+    if taken := sorted(wanted.intersection(name for (name,) in tables)):
         raise StoreUnavailable(
             f"this file has tables of the application's own with names that the store needs:"
             f" {', '.join(taken)}; keep the store in a file of its own, or rename them"

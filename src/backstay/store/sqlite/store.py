@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
-from backstay.domain.lease import Owner, is_stale
+from backstay.domain.audit import Act, facts
+from backstay.domain.lease import Owner
 from backstay.domain.operate import check_hears
 from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
@@ -26,6 +25,7 @@ from backstay.store.base import (
     InstanceRecord,
     Listener,
     NewInstance,
+    Report,
     Runnable,
     Settle,
     Standing,
@@ -33,21 +33,21 @@ from backstay.store.base import (
     TaskFilter,
     Transition,
 )
-from backstay.store.decisions import amended, check_room_for_signal, listing, taken_away
+from backstay.store.decisions import amended, check_room_for_signal, listing
 from backstay.store.rows import as_json
 from backstay.store.sqlfile import load_queries
 from backstay.store.sqlite.callers import Callers
 from backstay.store.sqlite.connection import connect, path_of, translated
 from backstay.store.sqlite.liveness import Liveness
+from backstay.store.sqlite.records import SqliteRecords
 from backstay.store.sqlite.rows import SHAPE, micros
 from backstay.store.sqlite.schema import is_store, migrate
+from backstay.store.sqlite.session import Session
+from backstay.store.sqlite.supervision import SqliteSupervision
 from backstay.store.sqlite.tables import Tables
-from backstay.store.sqlite.writer import Boundary, Writer
+from backstay.store.sqlite.writer import Boundary
 
-READERS: Final = 2
 INLINE_BYTES_MAX: Final = 16 * 1024
-
-Answer = TypeVar("Answer")
 
 
 class SqliteStore:
@@ -62,10 +62,9 @@ class SqliteStore:
         self._queries = load_queries("backstay.store.sqlite")
         self._liveness = Liveness(self._path)
         self._callers = Callers(self._path, self._tables)
-        self._reading = threading.local()
-        self._connections: list[sqlite3.Connection] = []
-        self._writer: Writer | None = None
-        self._readers: ThreadPoolExecutor | None = None
+        self._supervision = SqliteSupervision(lambda: self._session, self._liveness)
+        self._records = SqliteRecords(lambda: self._session)
+        self._open: Session | None = None
 
     @property
     def path(self) -> Path:
@@ -75,10 +74,17 @@ class SqliteStore:
     def ahead(self) -> timedelta:
         return timedelta(0)  # The file is on this machine.
 
+    @property
+    def supervision(self) -> SqliteSupervision:
+        return self._supervision
+
+    @property
+    def records(self) -> SqliteRecords:
+        return self._records
+
     async def open(self, *, must_exist: bool = False) -> None:
         connection = await asyncio.to_thread(self._prepare, must_exist=must_exist)
-        self._writer = Writer(self._tables(connection), self._path, boundary=self._boundary)
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="backstay-reader")
+        self._open = Session(connection, self._path, self._tables, boundary=self._boundary)
 
     def _prepare(self, *, must_exist: bool) -> sqlite3.Connection:
         try:
@@ -98,17 +104,13 @@ class SqliteStore:
         return connection
 
     async def close(self) -> None:
-        if self._writer is None or self._readers is None:
-            return
-        await self._writer.close()
-        await asyncio.to_thread(self._readers.shutdown)
-        for connection in self._connections:
-            connection.close()
-        self._liveness.let_go()
-        self._writer = None
+        if self._open is not None:
+            await self._open.close()
+            self._liveness.let_go()
+            self._open = None
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        return self._open_writer.listen(listener)
+        return self._session.writer.listen(listener)
 
     # Instances
 
@@ -124,43 +126,35 @@ class SqliteStore:
                 host=instance.host,
                 pid=instance.pid,
                 runs=runs,
+                roles=as_json(instance.roles),
                 now=micros(now),
             )
             return Owner(instance.id, 1)
 
-        return await self._write(operation)
+        return await self._session.write(operation)
 
-    async def beat(self, owner: Owner, *, now: datetime) -> None:
+    async def beat(self, owner: Owner, *, now: datetime, report: Report | None = None) -> None:
+        told = None if report is None else as_json(report)
+
         def operation(tables: Tables, _changes: Changes) -> None:
-            if tables.run("beat", id=owner.id, epoch=owner.epoch, now=micros(now)).rowcount == 0:
+            beat = tables.run("beat", id=owner.id, epoch=owner.epoch, report=told, now=micros(now))
+            if beat.rowcount == 0:
                 raise LeaseLost("this instance", owner.id)
 
-        await self._write(operation)
+        await self._session.write(operation)
 
     async def retire(self, owner: Owner, *, now: datetime) -> int:
         def operation(tables: Tables, changes: Changes) -> int:
-            return _end(tables, changes, owner, now=now, crashes=0)
+            freed = tables.end_instance(owner, now=now, crashes=0)
+            changes.claimable = changes.claimable or bool(freed)
+            return len(freed)
 
-        freed = await self._write(operation)
+        freed = await self._session.write(operation)
         self._liveness.release(owner.id)
         return freed
 
-    async def bury(self, *, lease: timedelta, now: datetime, spare: Owner | None = None) -> int:
-        def operation(tables: Tables, changes: Changes) -> int:
-            live = [SHAPE.instance_record(row) for row in tables.run("suspects").fetchall()]
-            others = [one for one in live if spare is None or one.id != spare.id]
-            dead = [one for one in others if self._is_dead(one, lease=lease, now=now)]
-            for one in dead:
-                self._liveness.forget(one.id)
-            return sum(_end(tables, changes, Owner(one.id, one.epoch), now=now, crashes=1) for one in dead)
-
-        return await self._write(operation)
-
-    def _is_dead(self, instance: InstanceRecord, *, lease: timedelta, now: datetime) -> bool:
-        return is_stale(instance.heartbeat_at, lease=lease, now=now) or self._liveness.is_dead(instance.id)
-
     async def instances(self) -> list[InstanceRecord]:
-        return await self._read(
+        return await self._session.read(
             lambda tables: [SHAPE.instance_record(row) for row in tables.run("list_instances")]
         )
 
@@ -171,7 +165,7 @@ class SqliteStore:
             changes.claimable = True
             return [tables.enter(task, now) for task in tasks]
 
-        return await self._write(operation)
+        return await self._session.write(operation)
 
     async def submit_within(
         self,
@@ -183,7 +177,7 @@ class SqliteStore:
         raise self._callers.no_way_within(connection)
 
     def submit_in(self, connection: object, task: NewTask, *, now: datetime) -> Submitted:
-        if self._writer is None:
+        if self._open is None:
             raise self._not_open()
         return self._callers.submit_in(connection, task, now=now)
 
@@ -200,10 +194,10 @@ class SqliteStore:
                     tasks += _claim_of(tables, owner, run, limit=limit - len(tasks), now=now)
             return _with_history(tables, tasks)
 
-        return await self._write(operation)
+        return await self._session.write(operation)
 
     def apply(self, transition: Transition, settle: Settle) -> None:
-        self._open_writer.post(transition, settle)
+        self._session.writer.post(transition, settle)
 
     async def standing(self, keys: Sequence[int]) -> list[Standing]:
         def look(tables: Tables) -> list[Standing]:
@@ -211,42 +205,13 @@ class SqliteStore:
             tasks = tables.task_records(tables.run("tasks_by_key", keys=as_json(keys)).fetchall())
             return [Standing(task, signals[task.key]) for task in tasks]
 
-        return await self._read(look)
-
-    # The supervisor
-
-    async def wake(self, *, now: datetime, limit: int) -> int:
-        def operation(tables: Tables, changes: Changes) -> int:
-            woken = tables.run("wake_due", now=micros(now), limit=limit).rowcount
-            changes.claimable = changes.claimable or woken > 0
-            return woken
-
-        return await self._write(operation)
-
-    async def expire_runs(self, *, now: datetime, limit: int) -> int:
-        def operation(tables: Tables, changes: Changes) -> int:
-            rows = tables.run("expire_runs", now=micros(now), limit=limit).fetchall()
-            taken_away([key for (key,) in rows], changes)
-            return len(rows)
-
-        return await self._write(operation)
-
-    async def expire_steps(self, *, grace: timedelta, now: datetime, limit: int) -> int:
-        def operation(tables: Tables, changes: Changes) -> int:
-            overdue = tables.run("steps_overdue", before=micros(now - grace), limit=limit).fetchall()
-            for task_key, key in overdue:
-                tables.run("expire_step", task_key=task_key, key=key, now=micros(now))
-            keys = sorted({task_key for task_key, _ in overdue})
-            for task_key in keys:
-                tables.run("take_away", key=task_key, now=micros(now))
-            taken_away(keys, changes)
-            return len(overdue)
-
-        return await self._write(operation)
+        return await self._session.read(look)
 
     # The operator
 
-    async def amend(self, task_id: str, change: Amend, *, now: datetime) -> TaskRecord:
+    async def amend(
+        self, task_id: str, change: Amend, *, now: datetime, act: Act | None = None
+    ) -> TaskRecord:
         def operation(tables: Tables, changes: Changes) -> TaskRecord:
             before = tables.task(task_id)
             amendment = change(before, tables.journal(before.key))
@@ -259,13 +224,22 @@ class SqliteStore:
             tables.run("put_request", request=after.request, key=after.key)
             if after.state in SETTLED and after.parent_key is not None:
                 tables.wake([after.parent_key], now)
+            if act is not None:
+                tables.record(act, now, before=facts(before), after=facts(after))
             amended(after, changes)
             return after
 
-        return await self._write(operation)
+        return await self._session.write(operation)
 
     async def signal(
-        self, task_id: str, name: str, payload: bytes, *, dedup: str | None, now: datetime
+        self,
+        task_id: str,
+        name: str,
+        payload: bytes,
+        *,
+        dedup: str | None,
+        now: datetime,
+        act: Act | None = None,
     ) -> TaskRecord:
         def operation(tables: Tables, changes: Changes) -> TaskRecord:
             known = tables.task(task_id)
@@ -275,15 +249,17 @@ class SqliteStore:
             tables.insert_signal(known.key, name, payload, dedup=dedup, now=now)
             tables.unpark_called([known.key], now)
             after = tables.task(task_id)
+            if act is not None:
+                tables.record(act, now, before=facts(known), after=facts(after))
             amended(after, changes)
             return after
 
-        return await self._write(operation)
+        return await self._session.write(operation)
 
     # Reading
 
     async def task(self, task_id: str) -> TaskRecord:
-        return await self._read(lambda tables: tables.task(task_id))
+        return await self._session.read(lambda tables: tables.task(task_id))
 
     async def outcomes(self, task_ids: Sequence[str]) -> dict[str, TaskRecord | None]:
         def look(tables: Tables) -> dict[str, TaskRecord | None]:
@@ -291,10 +267,10 @@ class SqliteStore:
             settled = tables.tasks_by_id([task_id for task_id, state in states.items() if state in SETTLED])
             return {**dict.fromkeys(states), **{task.id: task for task in settled}}
 
-        return await self._read(look)
+        return await self._session.read(look)
 
     async def steps(self, task_id: str) -> list[StepRecord]:
-        return await self._read(lambda tables: tables.journal(tables.task(task_id).key))
+        return await self._session.read(lambda tables: tables.journal(tables.task(task_id).key))
 
     async def tasks(self, wanted: TaskFilter) -> list[TaskRecord]:
         query, values = listing(wanted)
@@ -302,54 +278,30 @@ class SqliteStore:
             values[name] = SHAPE.stored(values[name])
         if values.get("states"):
             values["states"] = as_json(values["states"])
-        return await self._read(lambda tables: tables.task_records(tables.run(query, **values).fetchall()))
+        return await self._session.read(
+            lambda tables: tables.task_records(tables.run(query, **values).fetchall())
+        )
+
+    async def backlog(self, *, at_most: int) -> int:
+        def look(tables: Tables) -> int:
+            [count] = tables.run("count_claimable", at_most=at_most).fetchone()
+            return int(count)
+
+        return await self._session.read(look)
 
     # Underneath
 
     @property
-    def _open_writer(self) -> Writer:
-        if self._writer is None:
+    def _session(self) -> Session:
+        if self._open is None:
             raise self._not_open()
-        return self._writer
-
-    async def _write(self, operation: Callable[[Tables, Changes], Answer]) -> Answer:
-        answer: Answer = await self._open_writer.call(operation)
-        return answer
-
-    async def _read(self, look: Callable[[Tables], Answer]) -> Answer:
-        if self._writer is None or self._readers is None:
-            raise self._not_open()
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, look)
-
-    def _look(self, look: Callable[[Tables], Answer]) -> Answer:
-        try:
-            return look(self._reader())
-        except sqlite3.Error as error:
-            raise translated(error, self._path) from error
-
-    def _reader(self) -> Tables:
-        """The reading connection of the thread that asks."""
-        tables: Tables | None = getattr(self._reading, "tables", None)
-        if tables is None:
-            connection = connect(self._path, readonly=True)
-            self._connections.append(connection)
-            tables = self._reading.tables = self._tables(connection)
-        return tables
+        return self._open
 
     def _tables(self, connection: sqlite3.Connection) -> Tables:
         return Tables(connection, self._queries, inline_bytes_max=self._inline_bytes_max)
 
     def _not_open(self) -> Closed:
         return Closed(f"{self._path.name} is not open")
-
-
-def _end(tables: Tables, changes: Changes, owner: Owner, *, now: datetime, crashes: int) -> int:
-    """End an instance and free its tasks; nothing when its epoch is no longer current."""
-    if tables.run("end_instance", id=owner.id, epoch=owner.epoch).rowcount == 0:
-        return 0
-    freed = tables.run("free_tasks", id=owner.id, crashes=crashes, now=micros(now)).rowcount
-    changes.claimable = changes.claimable or freed > 0
-    return freed
 
 
 def _claim_of(tables: Tables, owner: Owner, run: Runnable, *, limit: int, now: datetime) -> list[TaskRecord]:

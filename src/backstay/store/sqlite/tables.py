@@ -11,7 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from backstay.domain.lease import Owner
+from backstay.domain.alert import NewAlert
+from backstay.domain.audit import Act
+from backstay.domain.control import Control, Subject
+from backstay.domain.lease import Leader, Owner
 from backstay.domain.step import StepRecord, in_order_of_beginning
 from backstay.domain.task import NewTask, Signal, TaskRecord, first_record
 from backstay.errors import BackstayError, LeaseLost, UnknownTask
@@ -21,6 +24,7 @@ from backstay.store.rows import (
     SIGNAL_VALUES,
     STEP_VALUES,
     TASK_VALUES,
+    Facts,
     Outgoing,
     Payloads,
     Row,
@@ -164,6 +168,33 @@ class Tables:
         for row in rows:
             found[row[0]].append(signal_of(row, payloads))
         return found
+
+    # Instances and the lead
+
+    def end_instance(self, owner: Owner, *, now: datetime, crashes: int) -> list[Row]:
+        """End an instance and free its tasks: of each its workflow, and the state that it is left in.
+
+        Nothing when its epoch is no longer current.
+        """
+        if self.run("end_instance", id=owner.id, epoch=owner.epoch).rowcount == 0:
+            return []
+        return self.run("free_tasks", id=owner.id, crashes=crashes, now=micros(now)).fetchall()
+
+    def leader(self) -> Leader:
+        return SHAPE.leader(self.run("leader").fetchone())
+
+    # What is kept for operators
+
+    def put_alerts(self, alerts: Iterable[tuple[NewAlert, datetime]]) -> None:
+        self.run_many("insert_alert", [SHAPE.alert_row(alert, at) for alert, at in alerts])
+
+    def record(self, act: Act, at: datetime, *, before: Facts, after: Facts) -> None:
+        """A line in the audit trail."""
+        self.run("insert_entry", **SHAPE.entry_values(act, at, before=before, after=after))
+
+    def control(self, subject: Subject, name: str) -> Control | None:
+        row = self.run("control_of", subject=subject, name=name).fetchone()
+        return None if row is None else SHAPE.control(row)
 
     # Fences
 

@@ -34,6 +34,8 @@ STALL_SECONDS: Final = 0.2
 # How often the writer asks whether another process wrote; asking costs some ten microseconds.
 FOREIGN_POLL_SECONDS: Final = 0.05
 
+_NOTHING: Final = Changes()
+
 Operation = Callable[[Tables, Changes], Any]
 
 #: Called around each commit with "before" or "after"; tests end the process there.
@@ -210,7 +212,7 @@ class Writer:
         settle_all(zip(posted, refusals, strict=True))
         for call, answer in zip(calls, answers, strict=True):
             _answer(call, answer)
-        if changes.settled or changes.touched or changes.claimable:
+        if changes != _NOTHING:
             self.tell(changes)
 
 

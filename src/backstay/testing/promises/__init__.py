@@ -6,11 +6,14 @@ transitions   what a holder writes, and what of it is refused
 arrows        the two state machines, kept by the database itself
 instances     the living, the dead, and what the dead held
 expiry        wake-ups and missed complete-bys
+leadership    one supervisor leads, and what it did is kept
 operator      moves by hand
 waiting       signals, and the gap before a task is parked
 children      tasks that a task started
 payloads      values too large for a row
 listing       pages of tasks
 listeners     who is told of a commit
+controls      workflows and agents that are held back
+records       alerts, the audit trail, tokens, idempotency keys
 holder        a scheduler as far as a store can see one: what the tests act through
 """

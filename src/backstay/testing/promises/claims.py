@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from backstay.domain.lease import Leader
 from backstay.domain.states import StepState, TaskState
 from backstay.errors import LeaseLost
 from backstay.store.base import Runnable, Store
@@ -126,12 +127,26 @@ class ClaimPromises(Promises):
 
         assert await alice.claim() == []
 
-    async def test_an_instance_that_was_declared_dead_claims_nothing(
+    async def test_the_backlog_is_what_waits_to_be_claimed_counted_no_further_than_asked(
         self, store: Store, clock: ManualClock, alice: Holder
+    ) -> None:
+        await alice.leave(await alice.hold("over"), TaskState.PROCESSED)
+        await alice.leave(await alice.hold("parked"), TaskState.WAITING)
+        await alice.leave(await alice.hold("undo"), TaskState.UNDOING)
+        await submitted(store, clock, "ship-1", "ship-2")
+        await submitted(store, clock, "bill-1", workflow="bill")
+
+        assert [await store.backlog(at_most=number) for number in (0, 3, 4, 100)] == [0, 3, 4, 4]
+
+        await alice.claim()
+        assert await store.backlog(at_most=100) == 1
+
+    async def test_an_instance_that_was_declared_dead_claims_nothing(
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder
     ) -> None:
         await submitted(store, clock, "t")
         clock.pass_time(LEASE + SECOND)
-        await store.bury(lease=LEASE, now=clock.now())
+        await store.supervision.bury(leader, lease=LEASE, now=clock.now())
 
         with pytest.raises(LeaseLost):
             await alice.claim()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
 
-from backstay.domain.lease import Owner
+from backstay.domain.lease import Leader, Owner
 from backstay.domain.operate import Amendment, cancel
 from backstay.domain.states import TaskState
 from backstay.domain.step import StepRecord
@@ -24,8 +24,13 @@ RUN_TIME: Final = timedelta(minutes=10)
 SHIP: Final = Runnable("ship", 1, RUN_TIME)
 LEASE: Final = timedelta(seconds=15)
 SECOND: Final = timedelta(seconds=1)
+#: For longer than any test lets pass.
+FOR_LONG: Final = timedelta(days=10_000)
 MANY: Final = 1_000
+NO_GRACE: Final = timedelta(0)
 CANCEL: Final = partial(cancel, undo=False)
+
+Item = TypeVar("Item")
 
 
 class Holder:
@@ -89,6 +94,11 @@ class Promises:
         return ManualClock()
 
     @pytest.fixture
+    async def leader(self, store: Store, clock: ManualClock) -> Leader:
+        """Who may sweep; it is nobody's instance, and leads until the end."""
+        return await store.supervision.lead("supervisor", lease=FOR_LONG, now=clock.now())
+
+    @pytest.fixture
     async def alice(self, store: Store, clock: ManualClock) -> Holder:
         return await Holder.joined(store, clock, "alice")
 
@@ -109,6 +119,12 @@ async def taken_away(store: Store, clock: ManualClock, task: TaskRecord) -> None
         return Amendment(let_go(found, TaskState.PENDING, lock_number=found.lock_number + 1))
 
     await store.amend(task.id, free, now=clock.now())
+
+
+def batches(items: Sequence[Item], size: int = 100) -> Iterator[Sequence[Item]]:
+    """A few at a time: as many at once as a store lets wait for it."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 async def applied(store: Store, *transitions: Transition) -> list[BackstayError | None]:

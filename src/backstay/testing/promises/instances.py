@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from backstay.domain.breaker import BreakerState
+from backstay.domain.lease import Leader
 from backstay.domain.states import StepState, TaskState
 from backstay.errors import LeaseLost
-from backstay.store.base import NewInstance, Runnable, Store
+from backstay.store.base import AgentReport, NewInstance, Report, Runnable, Store
+from backstay.store.supervision import Freed
 from backstay.testing.clock import ManualClock
 from backstay.testing.promises.holder import (
     LEASE,
@@ -25,11 +28,14 @@ class InstancePromises(Promises):
     async def test_an_instance_is_listed_with_what_it_runs(self, store: Store, clock: ManualClock) -> None:
         runs = (SHIP, Runnable("bill", 3, RUN_TIME))
 
-        await store.register(NewInstance(id="one", host="box", pid=7, runs=runs), now=clock.now())
+        instance = NewInstance(id="one", host="box", pid=7, roles=("scheduler", "supervisor"), runs=runs)
+        await store.register(instance, now=clock.now())
 
         [one] = await store.instances()
         assert (one.id, one.host, one.pid, one.live) == ("one", "box", 7, True)
+        assert one.roles == ("scheduler", "supervisor")
         assert one.runs == (("ship", 1), ("bill", 3))
+        assert one.report == Report(), "it has told nothing yet"
         assert one.started_at == one.heartbeat_at == clock.now()
 
     async def test_a_sign_of_life_is_recorded(self, store: Store, clock: ManualClock, alice: Holder) -> None:
@@ -40,13 +46,30 @@ class InstancePromises(Promises):
         [one] = await store.instances()
         assert (one.heartbeat_at, one.started_at) == (clock.now(), clock.now() - SECOND)
 
-    async def test_what_a_dead_instance_held_is_free_and_the_crash_is_counted(
+    async def test_a_sign_of_life_brings_a_report_and_one_without_keeps_the_last(
         self, store: Store, clock: ManualClock, alice: Holder
+    ) -> None:
+        bank = AgentReport(
+            in_flight=2, waiting=5, concurrency=2, breaker=BreakerState.OPEN, open_until=clock.now()
+        )
+        report = Report(in_flight=7, agents={"bank": bank})
+
+        await store.beat(alice.owner, now=clock.now(), report=report)
+        await store.beat(alice.owner, now=clock.now())
+
+        [one] = await store.instances()
+        assert one.report == report
+        await store.beat(alice.owner, now=clock.now(), report=Report(in_flight=1))
+        [one] = await store.instances()
+        assert one.report == Report(in_flight=1)
+
+    async def test_what_a_dead_instance_held_is_free_and_the_crash_is_counted(
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder
     ) -> None:
         task = await alice.hold("t")
         clock.pass_time(LEASE + SECOND)
 
-        assert await store.bury(lease=LEASE, now=clock.now()) == 1
+        assert await store.supervision.bury(leader, lease=LEASE, now=clock.now()) == Freed(runs=1)
 
         assert await store.task("t") == replace(
             task,
@@ -61,14 +84,14 @@ class InstancePromises(Promises):
         assert not one.live
 
     async def test_a_dead_instance_loses_everything_at_once_and_a_living_one_nothing(
-        self, store: Store, clock: ManualClock, alice: Holder, bob: Holder
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder, bob: Holder
     ) -> None:
         await submitted(store, clock, *(f"t{number}" for number in range(60)))
         lost, kept = await alice.claim(limit=50), await bob.claim(limit=10)
         clock.pass_time(LEASE + SECOND)
         await store.beat(bob.owner, now=clock.now())
 
-        assert await store.bury(lease=LEASE, now=clock.now()) == 50
+        assert await store.supervision.bury(leader, lease=LEASE, now=clock.now()) == Freed(runs=50)
 
         freed = await store.standing([claimed.task.key for claimed in lost])
         assert {one.task.locked_by for one in freed} == {None}
@@ -76,41 +99,47 @@ class InstancePromises(Promises):
         assert {one.task.locked_by for one in still} == {"bob"}
 
     async def test_an_instance_is_alive_until_its_lease_is_over(
-        self, store: Store, clock: ManualClock, alice: Holder
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder
     ) -> None:
         await alice.hold("t")
         clock.pass_time(LEASE)
 
-        assert await store.bury(lease=LEASE, now=clock.now()) == 0
+        assert await store.supervision.bury(leader, lease=LEASE, now=clock.now()) == Freed()
 
         await store.beat(alice.owner, now=clock.now())
 
-    async def test_a_death_is_counted_once(self, store: Store, clock: ManualClock, alice: Holder) -> None:
+    async def test_a_death_is_counted_once(
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder
+    ) -> None:
         await alice.hold("t")
         clock.pass_time(LEASE + SECOND)
 
-        assert [await store.bury(lease=LEASE, now=clock.now()) for _ in range(3)] == [1, 0, 0]
+        burials = [await store.supervision.bury(leader, lease=LEASE, now=clock.now()) for _ in range(3)]
+
+        assert burials == [Freed(runs=1), Freed(), Freed()]
 
         assert (await store.task("t")).crash_count == 1
 
     async def test_an_instance_that_was_stalled_does_not_declare_itself_dead(
-        self, store: Store, clock: ManualClock, alice: Holder
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder
     ) -> None:
         task = await alice.hold("t")
         clock.pass_time(LEASE + SECOND)
 
-        assert await store.bury(lease=LEASE, now=clock.now(), spare=alice.owner) == 0
+        assert (
+            await store.supervision.bury(leader, lease=LEASE, now=clock.now(), spare=alice.owner) == Freed()
+        )
 
         assert await alice.write(task, steps=[a_step()]) is None
 
     async def test_everything_a_dead_instance_still_writes_is_refused(
-        self, store: Store, clock: ManualClock, alice: Holder, bob: Holder
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder, bob: Holder
     ) -> None:
         await submitted(store, clock, *(f"t{number}" for number in range(20)))
         tasks = [claimed.task for claimed in await alice.claim()]
         clock.pass_time(LEASE + SECOND)
         await store.beat(bob.owner, now=clock.now())
-        await store.bury(lease=LEASE, now=clock.now())
+        await store.supervision.bury(leader, lease=LEASE, now=clock.now())
         await bob.claim(limit=10)
 
         answers = await applied(store, *(alice.turn(task, steps=[a_step()]) for task in tasks))
@@ -121,14 +150,14 @@ class InstancePromises(Promises):
             await store.beat(alice.owner, now=clock.now())
 
     async def test_an_undo_that_a_dead_instance_held_is_freed_stays_an_undo_and_the_crash_is_counted(
-        self, store: Store, clock: ManualClock, alice: Holder
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder
     ) -> None:
         task = await alice.hold("t")
         undoing = held(task, TaskState.UNDOING)
         await alice.write(task, steps=[a_step(StepState.UNDOING)], task=undoing)
         clock.pass_time(LEASE + SECOND)
 
-        assert await store.bury(lease=LEASE, now=clock.now()) == 1
+        assert await store.supervision.bury(leader, lease=LEASE, now=clock.now()) == Freed(undos=1)
 
         freed = let_go(undoing, TaskState.UNDOING, lock_number=task.lock_number + 1, updated_at=clock.now())
         assert await store.task("t") == replace(freed, crash_count=1)
@@ -157,12 +186,12 @@ class InstancePromises(Promises):
         assert await store.retire(alice.owner, now=clock.now()) == 0
 
     async def test_an_instance_that_is_buried_already_has_nothing_to_retire_from(
-        self, store: Store, clock: ManualClock, alice: Holder, bob: Holder
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder, bob: Holder
     ) -> None:
         await alice.hold("t")
         clock.pass_time(LEASE + SECOND)
         await store.beat(bob.owner, now=clock.now())
-        await store.bury(lease=LEASE, now=clock.now())
+        await store.supervision.bury(leader, lease=LEASE, now=clock.now())
         await bob.claim()
 
         assert await store.retire(alice.owner, now=clock.now()) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from backstay.domain.lease import Leader
 from backstay.domain.states import TaskState
 from backstay.store.base import Changes, Store
 from backstay.testing.clock import ManualClock
@@ -11,6 +12,7 @@ from backstay.testing.promises.holder import (
     CANCEL,
     LEASE,
     MANY,
+    NO_GRACE,
     RUN_TIME,
     SECOND,
     Holder,
@@ -38,6 +40,10 @@ class Ear:
     @property
     def claimable(self) -> bool:
         return any(changes.claimable for changes in self._heard)
+
+    @property
+    def controls(self) -> bool:
+        return any(changes.controls for changes in self._heard)
 
 
 class ListenerPromises(Promises):
@@ -91,20 +97,20 @@ class ListenerPromises(Promises):
         assert by_signal.touched == {task.key}
 
     async def test_whoever_loses_a_task_to_the_supervisor_is_told_which(
-        self, store: Store, clock: ManualClock, alice: Holder
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder
     ) -> None:
         task = await alice.hold("t")
         clock.pass_time(RUN_TIME + SECOND)
         ear = Ear(store)
 
-        await store.expire_runs(now=clock.now(), limit=MANY)
+        await store.supervision.expire_runs(leader, grace=NO_GRACE, now=clock.now(), limit=MANY)
 
         assert task.key in ear.touched
         assert ear.claimable
 
     @pytest.mark.parametrize("how", ["bury", "retire", "wake"])
     async def test_whatever_frees_a_task_is_told_as_something_to_claim(
-        self, store: Store, clock: ManualClock, alice: Holder, how: str
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder, how: str
     ) -> None:
         task = await alice.hold("t")
         if how == "wake":
@@ -114,20 +120,20 @@ class ListenerPromises(Promises):
 
         match how:
             case "bury":
-                await store.bury(lease=LEASE, now=clock.now())
+                await store.supervision.bury(leader, lease=LEASE, now=clock.now())
             case "retire":
                 await store.retire(alice.owner, now=clock.now())
             case _:
-                await store.wake(now=clock.now(), limit=MANY)
+                await store.supervision.wake(leader, now=clock.now(), limit=MANY)
 
         assert ear.claimable
 
     async def test_nobody_is_told_of_a_refused_turn(
-        self, store: Store, clock: ManualClock, alice: Holder
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder
     ) -> None:
         task = await alice.hold("t")
         clock.pass_time(LEASE + SECOND)
-        await store.bury(lease=LEASE, now=clock.now())
+        await store.supervision.bury(leader, lease=LEASE, now=clock.now())
         ear = Ear(store)
 
         await alice.write(task, task=let_go(task, TaskState.PROCESSED))

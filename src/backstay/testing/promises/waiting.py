@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from backstay.domain.lease import Leader
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import StepKind
 from backstay.errors import Conflict
@@ -213,7 +214,7 @@ class WaitingPromises(Promises):
         assert claimed.task.request == "cancel"
 
     async def test_a_parked_undo_waits_for_no_signal(
-        self, store: Store, clock: ManualClock, alice: Holder
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder
     ) -> None:
         task = await alice.hold("t")
         await store.signal("t", "approval", b"1", dedup=None, now=clock.now())
@@ -222,4 +223,4 @@ class WaitingPromises(Promises):
         await store.signal("t", "approval", b"2", dedup=None, now=clock.now())
 
         assert (await store.task("t")).parked
-        assert await store.wake(now=clock.now(), limit=MANY) == 0
+        assert await store.supervision.wake(leader, now=clock.now(), limit=MANY) == 0

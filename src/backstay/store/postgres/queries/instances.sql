@@ -1,9 +1,13 @@
+-- name: instance_columns
+id, epoch, live, host, pid, runs::text, roles::text, report::text, started_at, heartbeat_at
+
 -- name: insert_instance
-INSERT INTO {schema}.instance (id, epoch, live, host, pid, runs, started_at, heartbeat_at)
-VALUES (:id, 1, true, :host, :pid, :runs::text::jsonb, {now}, {now});
+INSERT INTO {schema}.instance (id, epoch, live, host, pid, runs, roles, started_at, heartbeat_at)
+VALUES (:id, 1, true, :host, :pid, :runs::text::jsonb, :roles::text::jsonb, {now}, {now});
 
 -- name: beat
-UPDATE {schema}.instance SET heartbeat_at = {now} WHERE id = :id AND epoch = :epoch AND live
+UPDATE {schema}.instance SET heartbeat_at = {now}, report = coalesce(:report::text::jsonb, report)
+ WHERE id = :id AND epoch = :epoch AND live
 RETURNING clock_timestamp();
 
 -- name: end_instance
@@ -13,19 +17,8 @@ UPDATE {schema}.instance SET live = false, epoch = epoch + 1
  WHERE id = (SELECT id FROM {schema}.instance WHERE id = :id AND epoch = :epoch AND live FOR UPDATE)
 RETURNING id;
 
--- name: suspects
--- Whom a burial looks at: those whose lease ran out. Nobody could give a sign of life while the server
--- was down, so a lease counts from its start at the earliest. One that is writing right now is left
--- for the next round: its batch holds this row.
-SELECT id, epoch, live, host, pid, runs::text, started_at, heartbeat_at FROM {schema}.instance
- WHERE live AND id IS DISTINCT FROM :spare::text
-   AND greatest(heartbeat_at, CASE WHEN :now::timestamptz IS NULL THEN pg_postmaster_start_time() END)
-       < least({now}, :asked::timestamptz) - :lease::interval
- ORDER BY id
-   FOR UPDATE SKIP LOCKED;
-
 -- name: list_instances
-SELECT id, epoch, live, host, pid, runs::text, started_at, heartbeat_at FROM {schema}.instance
+SELECT {instance_columns} FROM {schema}.instance
  ORDER BY started_at DESC LIMIT 1000;
 
 -- name: instance_epochs
@@ -43,4 +36,4 @@ UPDATE {schema}.task
        crash_count = crash_count + :crashes, updated_at = {now}
   FROM held
  WHERE task.key = held.key
-RETURNING task.key;
+RETURNING workflow, state;

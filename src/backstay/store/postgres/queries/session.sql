@@ -17,7 +17,7 @@ SELECT to_regclass(:name) IS NOT NULL;
 SELECT quote_ident(:name), to_regnamespace(quote_ident(:name)) IS NOT NULL;
 
 -- name: one_at_a_time
--- Two processes that find an empty database must not both fill it.
+-- Whoever does the same under this name waits until our transaction has ended.
 SELECT pg_advisory_xact_lock(hashtext(:name));
 
 -- name: applied_migrations
@@ -50,3 +50,11 @@ SELECT key, locked_by, lock_number FROM {schema}.task WHERE key = ANY (:keys::bi
 
 -- name: known_keys
 SELECT key FROM {schema}.task WHERE key = ANY (:keys::bigint[]);
+
+-- name: is_late
+-- Of an instance: its lease ran out. Nobody could give a sign of life while the server was down, so a
+-- lease counts from its start at the earliest. ``asked`` is when the question was sent: a network may
+-- hold it up for longer than a lease.
+live AND id IS DISTINCT FROM :spare::text
+   AND greatest(heartbeat_at, CASE WHEN :now::timestamptz IS NULL THEN pg_postmaster_start_time() END)
+       < least({now}, :asked::timestamptz) - :lease::interval

@@ -42,6 +42,7 @@ SELECT key, locked_by, lock_number FROM {schema}.task WHERE key = ANY (:keys::bi
 -- Oldest first within each workflow, so that nothing starves; what another scheduler is just claiming is
 -- skipped, not waited for. The outer LIMIT stops the search, workflow by workflow: no more is locked
 -- than is claimed. An undo that nobody holds is claimed like a pending task and stays in its state.
+-- What is paused is left alone, undos as well.
 WITH next (task_key, allowance) AS MATERIALIZED (
     SELECT found.key, run.allowance
       FROM unnest(:workflows::text[], :versions::bigint[], :allowances::interval[])
@@ -53,6 +54,7 @@ WITH next (task_key, allowance) AS MATERIALIZED (
             ORDER BY key
             LIMIT :limit
               FOR UPDATE SKIP LOCKED) AS found
+     WHERE run.workflow NOT IN (SELECT name FROM {schema}.control WHERE subject = 'workflow' AND paused)
      LIMIT :limit)
 UPDATE {schema}.task
    SET state = CASE state WHEN 'pending' THEN 'processing' ELSE state END,
@@ -106,64 +108,12 @@ UPDATE {schema}.task
 UPDATE {schema}.task SET state = 'pending', updated_at = :now
  WHERE key = ANY (:keys::bigint[]) AND state = 'error' AND request IS NOT NULL;
 
--- name: wake_due
--- What somebody is just writing is left for the next round. (The same below.)
-UPDATE {schema}.task
-   SET state = CASE state WHEN 'waiting' THEN 'pending' ELSE state END,
-       parked = false, wake_at = NULL, updated_at = {now}
- WHERE key IN (
-       SELECT key FROM {schema}.task
-        WHERE wake_at IS NOT NULL AND wake_at <= {now} AND locked_by IS NULL
-        ORDER BY wake_at
-        LIMIT :limit
-          FOR UPDATE SKIP LOCKED)
-RETURNING key;
-
 -- name: wake_tasks
 -- A child settled.
 UPDATE {schema}.task
    SET state = CASE state WHEN 'waiting' THEN 'pending' ELSE state END,
        parked = false, wake_at = NULL, updated_at = :now
  WHERE key = ANY (:keys::bigint[]) AND parked;
-
--- name: expire_runs
--- An overrun undo is simply taken up again; its steps count their own failures.
-UPDATE {schema}.task
-   SET state = CASE state WHEN 'processing' THEN 'pending' ELSE state END,
-       failure_count = failure_count + (state = 'processing')::int,
-       locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1, updated_at = {now}
- WHERE key IN (
-       SELECT key FROM {schema}.task
-        WHERE locked_by IS NOT NULL AND complete_by < {now}
-        ORDER BY complete_by
-        LIMIT :limit
-          FOR UPDATE SKIP LOCKED)
-RETURNING key;
-
--- name: steps_overdue
--- Walks the locked tasks only: as many as are in flight, however many are finished.
-SELECT step.task_key, step.key FROM {schema}.task
-  JOIN {schema}.step ON step.task_key = task.key
- WHERE task.locked_by IS NOT NULL AND task.state = 'processing'
-   AND step.kind = 'step' AND step.state = 'running'
-   AND step.complete_by < {now} - :grace::interval AND step.ended_at IS NULL
- LIMIT :limit
-   FOR UPDATE OF task SKIP LOCKED;
-
--- name: expire_step
--- It stays running: whether it is repeated or has failed for good is the next holder's decision.
--- That it has ended keeps a second sweep from counting it again.
-UPDATE {schema}.step
-   SET failure_count = failure_count + 1, unsure = true, ended_at = {now}
-  FROM unnest(:task_key::bigint[], :key::text[]) AS overdue (task_key, key)
- WHERE step.task_key = overdue.task_key AND step.key = overdue.key AND step.state = 'running'
-   AND step.complete_by < {now} - :grace::interval AND step.ended_at IS NULL
-RETURNING step.task_key;
-
--- name: take_away
-UPDATE {schema}.task
-   SET state = 'pending', locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1, updated_at = {now}
- WHERE key = ANY (:keys::bigint[]) AND state = 'processing';
 
 -- name: task_filter
 key < :before
@@ -203,3 +153,10 @@ SELECT {task_columns_light} FROM {schema}.task
    AND {task_filter}
  ORDER BY key DESC
  LIMIT :limit;
+
+-- name: count_claimable
+-- No further than asked for: who asks wants to know whether there are too many, not how many too many.
+SELECT count(*) FROM (
+       SELECT 1 FROM {schema}.task
+        WHERE locked_by IS NULL AND NOT parked AND state IN ('pending', 'undoing')
+        LIMIT :at_most) AS waiting;

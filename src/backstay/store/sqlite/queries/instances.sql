@@ -1,21 +1,20 @@
+-- name: instance_columns
+id, epoch, live, host, pid, runs, roles, report, started_at, heartbeat_at
+
 -- name: insert_instance
-INSERT INTO instance (id, epoch, live, host, pid, runs, started_at, heartbeat_at)
-VALUES (:id, 1, 1, :host, :pid, :runs, :now, :now);
+INSERT INTO instance (id, epoch, live, host, pid, runs, roles, started_at, heartbeat_at)
+VALUES (:id, 1, 1, :host, :pid, :runs, :roles, :now, :now);
 
 -- name: beat
-UPDATE instance SET heartbeat_at = :now WHERE id = :id AND epoch = :epoch AND live = 1;
+UPDATE instance SET heartbeat_at = :now, report = coalesce(:report, report)
+ WHERE id = :id AND epoch = :epoch AND live = 1;
 
 -- name: end_instance
 -- The epoch moves on, so that a write that is still under way under the old one is refused.
 UPDATE instance SET live = 0, epoch = epoch + 1 WHERE id = :id AND epoch = :epoch AND live = 1;
 
--- name: suspects
--- Whom a burial looks at: here everybody, since a lock file may tell what a heartbeat does not yet.
-SELECT id, epoch, live, host, pid, runs, started_at, heartbeat_at FROM instance
- WHERE live = 1 ORDER BY heartbeat_at;
-
 -- name: list_instances
-SELECT id, epoch, live, host, pid, runs, started_at, heartbeat_at FROM instance
+SELECT {instance_columns} FROM instance
  ORDER BY started_at DESC LIMIT 1000;
 
 -- name: instance_epochs
@@ -27,4 +26,5 @@ UPDATE task
    SET state = CASE state WHEN 'processing' THEN 'pending' ELSE state END,
        locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1,
        crash_count = crash_count + :crashes, updated_at = :now
- WHERE locked_by = :id;
+ WHERE locked_by = :id
+RETURNING workflow, state;

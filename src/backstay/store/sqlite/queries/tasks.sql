@@ -36,7 +36,7 @@ SELECT json_group_array(json_array(key, locked_by, lock_number)) FROM task
 -- name: claim_tasks
 -- Oldest first, so that nothing starves. The inner SELECT and the UPDATE are one statement: SQLite
 -- admits one writer, so no second claim can fall between them. An undo that nobody holds is
--- claimed like a pending task and stays in its state.
+-- claimed like a pending task and stays in its state. What is paused is left alone, undos as well.
 UPDATE task
    SET state = CASE state WHEN 'pending' THEN 'processing' ELSE state END,
        locked_by = :owner, lock_number = lock_number + 1, complete_by = :complete_by,
@@ -45,6 +45,7 @@ UPDATE task
        SELECT key FROM task INDEXED BY task_claimable
         WHERE workflow = :workflow AND version = :version
           AND locked_by IS NULL AND parked = 0 AND state IN ('pending', 'undoing')
+          AND NOT EXISTS (SELECT 1 FROM control WHERE subject = 'workflow' AND name = :workflow AND paused = 1)
         ORDER BY key
         LIMIT :limit)
 RETURNING {task_columns};
@@ -90,56 +91,12 @@ UPDATE task
 UPDATE task SET state = 'pending', updated_at = :now
  WHERE key IN (SELECT value FROM json_each(:keys)) AND state = 'error' AND request IS NOT NULL;
 
--- name: wake_due
-UPDATE task
-   SET state = CASE state WHEN 'waiting' THEN 'pending' ELSE state END,
-       parked = 0, wake_at = NULL, updated_at = :now
- WHERE key IN (
-       SELECT key FROM task INDEXED BY task_wake
-        WHERE wake_at IS NOT NULL AND wake_at <= :now AND locked_by IS NULL
-        ORDER BY wake_at
-        LIMIT :limit);
-
 -- name: wake_tasks
 -- A child settled.
 UPDATE task
    SET state = CASE state WHEN 'waiting' THEN 'pending' ELSE state END,
        parked = 0, wake_at = NULL, updated_at = :now
  WHERE key IN (SELECT value FROM json_each(:keys)) AND parked = 1;
-
--- name: expire_runs
--- An overrun undo is simply taken up again; its steps count their own failures.
-UPDATE task
-   SET state = CASE state WHEN 'processing' THEN 'pending' ELSE state END,
-       failure_count = failure_count + (state = 'processing'),
-       locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1, updated_at = :now
- WHERE key IN (
-       SELECT key FROM task INDEXED BY task_locked
-        WHERE locked_by IS NOT NULL AND complete_by < :now
-        ORDER BY complete_by
-        LIMIT :limit)
-RETURNING key;
-
--- name: steps_overdue
--- Walks the locked tasks only: as many as are in flight, however many are finished.
-SELECT step.task_key, step.key FROM task INDEXED BY task_locked
-  JOIN step ON step.task_key = task.key
- WHERE task.locked_by IS NOT NULL AND task.state = 'processing'
-   AND step.kind = 'step' AND step.state = 'running'
-   AND step.complete_by < :before AND step.ended_at IS NULL
- LIMIT :limit;
-
--- name: expire_step
--- It stays running: whether it is repeated or has failed for good is the next holder's decision.
--- That it has ended keeps a second sweep from counting it again.
-UPDATE step
-   SET failure_count = failure_count + 1, unsure = 1, ended_at = :now
- WHERE task_key = :task_key AND key = :key AND state = 'running';
-
--- name: take_away
-UPDATE task
-   SET state = 'pending', locked_by = NULL, complete_by = NULL, lock_number = lock_number + 1, updated_at = :now
- WHERE key = :key AND state = 'processing';
 
 -- name: task_filter
 key < :before
@@ -180,3 +137,10 @@ SELECT {task_columns_light} FROM task INDEXED BY task_unusual
    AND {task_filter}
  ORDER BY key DESC
  LIMIT :limit;
+
+-- name: count_claimable
+-- No further than asked for: who asks wants to know whether there are too many, not how many too many.
+SELECT count(*) FROM (
+       SELECT 1 FROM task INDEXED BY task_claimable
+        WHERE locked_by IS NULL AND parked = 0 AND state IN ('pending', 'undoing')
+        LIMIT :at_most);

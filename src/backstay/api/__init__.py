@@ -1,0 +1,24 @@
+"""The HTTP interface: one table of routes, from which routing, access and the OpenAPI document follow.
+
+ports         what the composition hands in
+application   the layers around the table: border, guard, router
+routes        the table
+routing       what a route is, and how a request becomes the call of its handler
+calls         what a handler is given, and what it may give back
+bodies        JSON in the strictest sense, no further than it may be long
+parameters    paths and queries as the structs that handlers declare
+shapes        types that several routes take
+access        who is let in
+admission     how many tasks may wait
+watchers      how many may watch
+problems      every error as RFC 9457 has it
+openapi       the document; docs_page shows it to people
+tasks, events, operators, records, health, metrics, documents: the handlers
+"""
+
+from __future__ import annotations
+
+from backstay.api.application import build
+from backstay.api.ports import Health, Ports
+
+__all__ = ["Health", "Ports", "build"]

@@ -1,0 +1,92 @@
+"""The layers around the table of routes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
+
+from backstay.api.access import Guard, Guesses, keyring
+from backstay.api.admission import Admission
+from backstay.api.calls import Service
+from backstay.api.openapi import document
+from backstay.api.ports import Ports
+from backstay.api.problems import as_refusal, mistake, response_of
+from backstay.api.routes import ROUTES
+from backstay.api.routing import router
+from backstay.api.watchers import Watchers
+from backstay.observe import log
+
+SECURITY_HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "X-Frame-Options": "DENY",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
+
+def build(ports: Ports) -> ASGIApp:
+    """The application; it needs a running event loop and lives as long as the client in ``ports``."""
+    client, settings, clock = ports.client, ports.settings, ports.clock
+    service = Service(
+        ports=ports,
+        admission=Admission(
+            # One more than the limit would tell as much as any number beyond it.
+            lambda: client.backlog(at_most=settings.backlog_limit + 1),
+            limit=settings.backlog_limit,
+            clock=clock,
+        ),
+        keyring=keyring(client.token_records, clock),
+        watchers=Watchers(settings.watchers_max),
+        document=document(ROUTES),
+    )
+    open_paths = [route.path for route in ROUTES if route.role is None]
+    return Border(Guard(router(ROUTES, service), service.keyring, Guesses(clock), open_paths=open_paths))
+
+
+class Border:
+    """Whatever goes wrong inside leaves as a problem, and nothing leaves without the security headers."""
+
+    def __init__(self, inner: ASGIApp) -> None:
+        self._inner = inner
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                await self._answer(scope, receive, Sending(send))
+            case "websocket":
+                await WebSocketClose()(scope, receive, send)
+            case _:
+                await self._inner(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Sending) -> None:
+        try:
+            await self._inner(scope, receive, send)
+        except ClientDisconnect:
+            return  # Nobody is left to be told.
+        except Exception as error:  # The border: what nobody foresaw ends here, and is logged.
+            refusal = as_refusal(error)
+            if refusal is None:
+                log.error("a request failed: %s %r", scope["method"], scope["path"], exc_info=error)
+            if send.started:
+                raise  # It is too late for another answer; the server cuts the connection.
+            await response_of(refusal or mistake())(scope, receive, send)
+
+
+class Sending:
+    """``send``, with the security headers, and remembering whether an answer has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            headers = MutableHeaders(scope=message)
+            for name, value in SECURITY_HEADERS.items():
+                headers.setdefault(name, value)
+        await self._send(message)

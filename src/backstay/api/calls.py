@@ -1,0 +1,92 @@
+"""What a handler is given, and what it may give back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from starlette.responses import Response
+
+from backstay.api.access import Caller, Keyring
+from backstay.api.admission import Admission
+from backstay.api.ports import Ports
+from backstay.api.watchers import Watchers
+from backstay.client import Client
+from backstay.errors import InvalidInput
+
+Path = TypeVar("Path")
+Query = TypeVar("Query")
+Body = TypeVar("Body")
+Value = TypeVar("Value")
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where nothing is to be said."""
+
+
+class Header(msgspec.Struct, frozen=True):
+    """A header that a route understands."""
+
+    name: str
+    pattern: str
+    description: str
+
+    def checked(self, value: str) -> str:
+        """Raises InvalidInput, naming the header."""
+        if not re.fullmatch(self.pattern, value):
+            raise InvalidInput(f"header {self.name} is {value[:40]!r}; it must fit {self.pattern}")
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What all calls share."""
+
+    ports: Ports
+    admission: Admission
+    keyring: Keyring
+    watchers: Watchers
+    # The OpenAPI document.
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[Path, Query, Body]):
+    """One request, taken apart and checked; the types say what the route takes."""
+
+    service: Service
+    caller: Caller
+    path: Path
+    query: Query
+    body: Body
+    # Those that the route understands and the request has.
+    headers: Mapping[str, str]
+
+    @property
+    def client(self) -> Client:
+        """The client, acting as whoever asks."""
+        return self.service.ports.client.acting_as(self.caller.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[Value]):
+    """A value with more to say than the route's usual status."""
+
+    value: Value
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Text(Response):
+    """Plain text."""
+
+    media_type = "text/plain"
+
+
+class Html(Response):
+    """A page."""
+
+    media_type = "text/html"

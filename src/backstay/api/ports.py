@@ -1,0 +1,37 @@
+"""What the HTTP interface is given by whoever composes the process."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import msgspec
+
+from backstay.client import Client
+from backstay.clock import Clock
+from backstay.settings import Settings
+
+
+class Health(Protocol):
+    """How the process stands, asked by /healthz and /readyz."""
+
+    def deaf(self) -> dict[str, str]:
+        """The roles that make no progress although they should, and since when; empty when all is well."""
+
+    def roles(self) -> tuple[str, ...]:
+        """The roles of this process."""
+
+    @property
+    def draining(self) -> bool:
+        """Whether the process is about to stop."""
+
+
+class Ports(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the routes need."""
+
+    client: Client
+    settings: Settings
+    clock: Clock
+    health: Health
+    # One round of the supervisor under the lease; whether it was ours to run.
+    supervise: Callable[[], Awaitable[bool]]

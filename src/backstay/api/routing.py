@@ -1,0 +1,179 @@
+"""What a route is, and how a request becomes the call of its handler.
+
+A handler's annotations are the route's contract: what it takes from path, query and body, and what it
+answers. The request is checked against them, and the OpenAPI document is written from them.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as PathRoute
+from starlette.routing import Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from backstay.api import bodies
+from backstay.api.calls import Call, Header, Nothing, Reply, Service
+from backstay.api.parameters import Parameters, query_pairs
+from backstay.api.problems import METHOD_NOT_ALLOWED, NOT_JSON, UNKNOWN_PATH, Kind, Refused
+from backstay.domain.access import Role
+from backstay.errors import BackstayError
+
+Handler = Callable[[Call[Any, Any, Any]], Awaitable[Any]]
+
+_WITH_BODY: Final = frozenset({"POST", "PUT"})
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The types that a handler declares."""
+
+    path: Any
+    query: Any
+    body: Any
+    answer: Any
+
+    @cached_property
+    def in_path(self) -> Parameters[Any]:
+        return Parameters(self.path)
+
+    @cached_property
+    def in_query(self) -> Parameters[Any]:
+        return Parameters(self.query)
+
+    @cached_property
+    def body_may_be_missing(self) -> bool:
+        """A body in which everything may be left out may be left out itself."""
+        return self.body is Any or not any(field.required for field in msgspec.structs.fields(self.body))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """One line of the table."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    # What a caller must be allowed; ``None``: nothing at all, not even a token.
+    role: Role | None
+    # The first is the usual one.
+    statuses: tuple[HTTPStatus, ...] = (HTTPStatus.OK,)
+    # Beside those that follow from the shape of the route.
+    problems: tuple[type[BackstayError] | Kind, ...] = ()
+    headers: tuple[Header, ...] = ()
+
+    @property
+    def takes_body(self) -> bool:
+        return self.method in _WITH_BODY
+
+    @cached_property
+    def shape(self) -> Shape:
+        hints = typing.get_type_hints(self.handler, include_extras=True)
+        answer = hints["return"]
+        [answer] = typing.get_args(answer) if typing.get_origin(answer) is Reply else [answer]
+        path, query, body = typing.get_args(hints["call"])
+        return Shape(path, query, body, answer)
+
+
+def router(routes: Iterable[Route], service: Service) -> ASGIApp:
+    """Finds the route of a request by its raw path: ``%2F`` is part of a name and never a slash."""
+    by_path: dict[str, dict[str, Route]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, {})[route.method] = route
+    found = Router(
+        [PathRoute(path, Resource(methods, service)) for path, methods in by_path.items()],
+        redirect_slashes=False,
+        default=_unknown_path,
+    )
+
+    async def by_raw_path(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "path": scope["raw_path"].decode("latin-1"), "root_path": ""}
+        await found(scope, receive, send)
+
+    return by_raw_path
+
+
+async def _unknown_path(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    raise Refused(UNKNOWN_PATH, "there is nothing at this path; /openapi.json lists what there is")
+
+
+class Resource:
+    """Everything at one path."""
+
+    def __init__(self, methods: Mapping[str, Route], service: Service) -> None:
+        self._routes = {**methods, **({"HEAD": methods["GET"]} if "GET" in methods else {})}
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        route = self._route(request.method)
+        request.state.caller.check_may(route.role)
+        response = as_response(await route.handler(await _call(route, request, self._service)), route)
+        await response(scope, receive, send)
+
+    def _route(self, method: str) -> Route:
+        route = self._routes.get(method)
+        if route is None:
+            allowed = ", ".join(sorted(self._routes))
+            raise Refused(
+                METHOD_NOT_ALLOWED,
+                f"this path takes {allowed}, not {method[:20]}",
+                headers={"Allow": allowed},
+            )
+        return route
+
+
+async def _call(route: Route, request: Request, service: Service) -> Call[Any, Any, Any]:
+    shape = route.shape
+    return Call(
+        service=service,
+        caller=request.state.caller,
+        # Decoded once, and here: what is left of a percent sign after this is part of the name.
+        path=shape.in_path.taken_from((name, unquote(text)) for name, text in request.path_params.items()),
+        query=shape.in_query.taken_from(query_pairs(request.scope["query_string"])),
+        headers=_headers(route, request),
+        body=await _body(route, request, service) if route.takes_body else Nothing(),
+    )
+
+
+def _headers(route: Route, request: Request) -> dict[str, str]:
+    given = ((header, request.headers.get(header.name)) for header in route.headers)
+    return {header.name: header.checked(value) for header, value in given if value is not None}
+
+
+async def _body(route: Route, request: Request, service: Service) -> Any:
+    bytes_max = service.ports.settings.payload_bytes_max + bodies.MARGIN_BYTES
+    raw = await bodies.read(request, bytes_max=bytes_max)
+    if raw:
+        bodies.check_media_type(request)
+        return bodies.fitted(bodies.parsed(raw), route.shape.body)
+    if not route.shape.body_may_be_missing:
+        raise Refused(NOT_JSON, "the body is empty; send a JSON object")
+    return None if route.shape.body is Any else route.shape.body()
+
+
+def as_response(answer: Any, route: Route) -> Response:
+    """What a handler gave back, as it is sent."""
+    if isinstance(answer, Response):
+        return answer
+    reply = answer if isinstance(answer, Reply) else Reply(answer)
+    status = reply.status or route.statuses[0]
+    if status == HTTPStatus.NO_CONTENT:
+        return Response(status_code=status, headers=reply.headers)
+    return Response(
+        msgspec.json.encode(reply.value),
+        status_code=status,
+        headers=reply.headers,
+        media_type="application/json",
+    )

@@ -1,0 +1,90 @@
+"""``backstay serve``: run the roles of a process until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+from typing import Annotated, Final
+
+import typer
+
+from backstay.cli.access import StoreOption
+from backstay.cli.render import note
+from backstay.cli.target import load_app
+from backstay.definitions.registry import Registry
+from backstay.errors import InvalidSetting
+from backstay.runtime.roles import ALL, WITHOUT_CODE, Role, Roles, as_names, parse_roles
+from backstay.settings import Settings
+
+LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(message)s"
+
+
+def serve(
+    *,
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="module:app",
+            help="The application; without it, only api and supervisor can run.",
+            show_default=False,
+        ),
+    ] = None,
+    store: StoreOption = None,
+    roles: Annotated[
+        str | None,
+        typer.Option("--roles", metavar="R,R", help=f"Some of {', '.join(Role)}; all by default."),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="H", help="Where to listen.", show_default="127.0.0.1")
+    ] = None,
+    port: Annotated[
+        str | None,
+        typer.Option("--port", metavar="P", help="0 takes any that is free.", show_default="8080"),
+    ] = None,
+    tls_cert: Annotated[
+        str | None, typer.Option("--tls-cert", metavar="FILE", help="A certificate chain in PEM.")
+    ] = None,
+    tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Its key in PEM.")] = None,
+) -> None:
+    """Run an application: the HTTP interface, the scheduler with its agents, the supervisor.
+
+    SIGTERM or Ctrl-C stops gracefully: nothing new is begun, what is at work may end; a second one does
+    not wait.
+    """
+    settings = Settings.load(
+        {"store": store, "host": host, "port": port, "tls_cert": tls_cert, "tls_key": tls_key}
+    )
+    wanted = _roles(roles, has_code=target is not None)
+    registry = Registry() if target is None else load_app(target).registry
+    logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)
+    # An HTTP server takes a while to import; no other command needs one.
+    from backstay.runtime.server import serve as until_stopped  # noqa: PLC0415
+
+    with asyncio.Runner(loop_factory=_event_loop()) as runner:
+        runner.run(until_stopped(registry, settings, roles=wanted, ready=lambda at: _say_ready(at, wanted)))
+
+
+def _roles(names: str | None, *, has_code: bool) -> Roles:
+    if names is None:
+        return ALL if has_code else WITHOUT_CODE
+    wanted = parse_roles(names.split(","))
+    if not has_code and wanted - WITHOUT_CODE:
+        raise InvalidSetting(
+            f"roles {', '.join(as_names(wanted - WITHOUT_CODE))} need the application: name it as module:app"
+        )
+    return wanted
+
+
+def _say_ready(address: str | None, roles: Roles) -> None:
+    where = f" on {address}" if address else ""
+    note(f"backstay is running{where} as {', '.join(as_names(roles))}; Ctrl-C stops it")
+
+
+def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None
+    import uvloop  # noqa: PLC0415  Not there on Windows.
+
+    return uvloop.new_event_loop

@@ -1,0 +1,38 @@
+"""What a person is called for: something stopped that will not go on by itself."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+
+class AlertKind(StrEnum):
+    TASK_ERROR = "task_error"  # a task stopped in error
+    UNDO_FAILED = "undo_failed"  # an undo keeps failing
+    UNDO_MANUAL = "undo_manual"  # an undo is a person's work
+    WORKFLOW_PAUSED = "workflow_paused"  # too many recoveries of one workflow
+    AGENT_PAUSED = "agent_paused"  # too many recoveries of one agent's steps
+
+
+class NewAlert(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert as it is raised, in the commit of what it tells of."""
+
+    kind: AlertKind
+    message: str
+    task_id: str | None = None
+    step: str | None = None
+
+
+class Alert(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert as it is kept, until somebody has taken it up and after."""
+
+    id: int
+    kind: AlertKind
+    task_id: str | None
+    step: str | None
+    message: str
+    at: datetime
+    acknowledged_by: str | None = None
+    acknowledged_at: datetime | None = None

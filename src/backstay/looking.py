@@ -1,0 +1,207 @@
+"""Look at what is in a store: tasks, why they wait, agents, the supervisor, alerts, the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from backstay.clock import Clock
+from backstay.definitions.registry import Registry
+from backstay.domain.alert import Alert
+from backstay.domain.audit import Entry
+from backstay.domain.control import Controls, Subject
+from backstay.domain.lease import is_stale
+from backstay.domain.step import StepKind
+from backstay.domain.task import check_id
+from backstay.domain.undo import is_manual, undo_plan
+from backstay.domain.why import Reason, Surroundings, explain
+from backstay.settings import Settings
+from backstay.store.base import InstanceRecord, Store, TaskFilter
+from backstay.store.records import AlertFilter, AuditFilter
+from backstay.views import (
+    AgentInstance,
+    AgentView,
+    Page,
+    PlannedUndo,
+    Step,
+    SupervisorView,
+    Task,
+    TokenView,
+    UndoPlan,
+    WorkflowView,
+    listed_view,
+    step_view,
+    supervisor_view,
+    task_view,
+    token_view,
+)
+
+Found = TypeVar("Found")
+
+
+class Onlooker:
+    """Reads an open store and changes nothing."""
+
+    def __init__(self, store: Store, registry: Registry, *, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._settings = settings
+        self._clock = clock
+
+    # Tasks
+
+    async def task(self, task_id: str) -> Task:
+        """Raises UnknownTask."""
+        return task_view(await self._store.task(check_id(task_id)))
+
+    async def steps(self, task_id: str) -> list[Step]:
+        """The steps of a task, in the order in which they began. Raises UnknownTask."""
+        journal = await self._store.steps(check_id(task_id))
+        return [step_view(step) for step in journal if step.kind is StepKind.STEP]
+
+    async def tasks(self, wanted: TaskFilter) -> Page[Task]:
+        """A page of tasks, newest first, without inputs and outputs."""
+        found = await self._store.tasks(_one_more(wanted))
+        page, before = _cut(found, wanted.limit)
+        return Page([listed_view(task) for task in page], None if before is None else str(before.key))
+
+    async def why(self, task_id: str) -> Reason:
+        """What the task waits for, in one sentence, and the command that would move it."""
+        task = await self._store.task(check_id(task_id))
+        steps = await self._store.steps(task_id)
+        live = await self._live()
+        around = Surroundings(
+            now=self._clock.now(),
+            schedulers=sum(bool(one.runs) for one in live),
+            runnable=any((task.workflow, task.version) in one.runs for one in live),
+            agents=frozenset(name for one in live for name in one.report.agents),
+            open_breakers={
+                name: report.open_until
+                for one in live
+                for name, report in one.report.agents.items()
+                if report.open_until is not None
+            },
+            controls=Controls(await self._store.records.controls()),
+        )
+        return explain(task, steps, around)
+
+    async def undo_plan(self, task_id: str) -> UndoPlan:
+        """What an undo of the task would do now. Raises UnknownTask."""
+        task = await self._store.task(check_id(task_id))
+        plan = undo_plan(await self._store.steps(task_id))
+        return UndoPlan(
+            task_id=task.id,
+            state=task.state,
+            steps=[
+                PlannedUndo(key=step.key, agent=step.agent, outcome=str(step.outcome), manual=is_manual(step))
+                for step in plan
+            ],
+        )
+
+    # Who works
+
+    async def agents(self) -> list[AgentView]:
+        """Every agent that a live process has, or that is held back."""
+        live = await self._live()
+        controls = Controls(await self._store.records.controls())
+        names = {name for one in live for name in one.report.agents} | controls.names(Subject.AGENT)
+        return [_agent_view(name, live, controls) for name in sorted(names)]
+
+    async def agent(self, name: str) -> AgentView:
+        """How one agent stands, even if no live process has it."""
+        return _agent_view(name, await self._live(), Controls(await self._store.records.controls()))
+
+    async def workflows(self) -> list[WorkflowView]:
+        """Every workflow that a live process runs, or that is held back."""
+        live = await self._live()
+        controls = Controls(await self._store.records.controls())
+        names = {name for one in live for name, _ in one.runs} | controls.names(Subject.WORKFLOW)
+        return [_workflow_view(name, live, controls) for name in sorted(names)]
+
+    async def workflow(self, name: str) -> WorkflowView:
+        """How one workflow stands, even if no live process runs it."""
+        return _workflow_view(name, await self._live(), Controls(await self._store.records.controls()))
+
+    async def instances(self) -> list[InstanceRecord]:
+        """The processes that live."""
+        return await self._live()
+
+    async def supervisor(self) -> SupervisorView:
+        supervision = self._store.supervision
+        return supervisor_view(await supervision.leader(), await supervision.rounds(limit=1))
+
+    # What operators watch
+
+    async def alerts(self, wanted: AlertFilter) -> Page[Alert]:
+        """Newest first."""
+        found = await self._store.records.alerts(_one_more(wanted))
+        page, before = _cut(found, wanted.limit)
+        return Page(page, None if before is None else str(before.id))
+
+    async def audit(self, wanted: AuditFilter) -> Page[Entry]:
+        """Newest first."""
+        found = await self._store.records.audit(_one_more(wanted))
+        page, before = _cut(found, wanted.limit)
+        return Page(page, None if before is None else str(before.id))
+
+    async def tokens(self) -> list[TokenView]:
+        return [token_view(token) for token in await self._store.records.tokens()]
+
+    async def _live(self) -> list[InstanceRecord]:
+        now = self._clock.now()
+        return [
+            one
+            for one in await self._store.instances()
+            if one.live and not is_stale(one.heartbeat_at, lease=self._settings.lease, now=now)
+        ]
+
+
+Wanted = TypeVar("Wanted", TaskFilter, AlertFilter, AuditFilter)
+
+
+def _one_more(wanted: Wanted) -> Wanted:
+    """One more than asked for tells whether there is a next page."""
+    return msgspec.structs.replace(wanted, limit=wanted.limit + 1)
+
+
+def _cut(found: Sequence[Found], limit: int) -> tuple[list[Found], Found | None]:
+    """The page that was asked for, and its last entry when there is more behind it."""
+    page = list(found[:limit])
+    return page, page[-1] if len(found) > limit else None
+
+
+def _agent_view(name: str, live: Iterable[InstanceRecord], controls: Controls) -> AgentView:
+    control = controls.of(Subject.AGENT, name)
+    return AgentView(
+        name=name,
+        paused=control is not None and control.paused,
+        forced_breaker=None if control is None else control.breaker,
+        held_by=None if control is None else control.by,
+        reason=None if control is None else control.reason,
+        instances=[
+            AgentInstance(
+                id=one.id,
+                in_flight=report.in_flight,
+                waiting=report.waiting,
+                breaker=report.breaker,
+                open_until=report.open_until,
+            )
+            for one in live
+            if (report := one.report.agents.get(name)) is not None
+        ],
+    )
+
+
+def _workflow_view(name: str, live: Iterable[InstanceRecord], controls: Controls) -> WorkflowView:
+    control = controls.pause_of(Subject.WORKFLOW, name)
+    holders = [(one.id, version) for one in live for known, version in one.runs if known == name]
+    return WorkflowView(
+        name=name,
+        versions=sorted({version for _, version in holders}),
+        paused=control is not None,
+        held_by=None if control is None else control.by,
+        reason=None if control is None else control.reason,
+        instances=sorted({instance for instance, _ in holders}),
+    )

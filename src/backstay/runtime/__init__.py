@@ -1,0 +1,28 @@
+"""The composition root: opens the store, wires the roles together, and runs them.
+
+stores     which store a URL names, and a client on it
+roles      what a process can be
+instance   one life of the roles of a process: from registering to retiring, or to being declared dead
+running    the roles inside this process, one instance after the other
+once       one round of the supervisor, for cron or a job
+http       the HTTP interface: a socket, and a server that answers on it
+server     a process that serves until it is told to stop
+
+Nothing else in the package knows of two roles at once. The last two are not imported from here: who runs
+an application in a script needs no HTTP server.
+"""
+
+from backstay.runtime.once import supervise_once
+from backstay.runtime.roles import Role, parse_roles
+from backstay.runtime.running import Running
+from backstay.runtime.stores import StoreClock, connected, open_store
+
+__all__ = [
+    "Role",
+    "Running",
+    "StoreClock",
+    "connected",
+    "open_store",
+    "parse_roles",
+    "supervise_once",
+]

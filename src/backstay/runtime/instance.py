@@ -1,0 +1,199 @@
+"""One life of the roles of a process: from registering to retiring, or to being declared dead."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from random import Random
+from typing import Final
+
+from backstay.agents.host import AgentHost
+from backstay.clock import Alarms, Clock
+from backstay.definitions.registry import Registry
+from backstay.domain.control import Controls
+from backstay.domain.lease import Owner
+from backstay.errors import Unavailable
+from backstay.observe import DRAIN_CUT_SHORT, STORE_UNAVAILABLE, emit
+from backstay.pulse import Pulse
+from backstay.runtime.roles import Role, Roles
+from backstay.scheduler.loop import Scheduler
+from backstay.settings import Settings
+from backstay.store.base import Changes, Report, Store
+from backstay.supervisor.loop import Supervisor
+
+# A store that is away at start-up, or for long, is asked again after this pause.
+RECONNECT_SECONDS: Final = 1.0
+
+# How often a process that stops looks whether its agents have come to rest.
+DRAIN_LOOK_SECONDS: Final = 0.02
+
+# In a row: between a reply and the write that it leads to, everything looks at rest.
+QUIET_LOOKS: Final = 2
+
+
+class Instance:
+    """Everything that runs under one registered id."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        store: Store,
+        registry: Registry,
+        *,
+        settings: Settings,
+        clock: Clock,
+        random: Random,
+        roles: Roles,
+    ) -> None:
+        self._owner = owner
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._alarms = Alarms(clock)
+        self._controls_due = asyncio.Event()
+        # When the store last answered a sign of life, and when it last did not.
+        self._answered = Pulse(clock)
+        self._trouble = Pulse(clock)
+        self._agents: AgentHost | None = None
+        self._scheduler: Scheduler | None = None
+        if Role.SCHEDULER in roles:
+            self._agents = AgentHost(
+                registry, settings=settings, clock=clock, alarms=self._alarms, random=random
+            )
+            self._scheduler = Scheduler(
+                store,
+                owner,
+                registry,
+                self._agents,
+                settings=settings,
+                clock=clock,
+                alarms=self._alarms,
+                random=random,
+            )
+        self._supervisor = self._new_supervisor() if Role.SUPERVISOR in roles else None
+
+    async def run(self) -> None:
+        """All roles, until cancelled. Raises LeaseLost when this instance was declared dead."""
+        stop_listening = self._store.listen(self._changed)
+        try:
+            await self._read_controls()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._beat(), name="backstay-heartbeat")
+                group.create_task(self._keep_controls(), name="backstay-controls")
+                if self._scheduler is not None:
+                    group.create_task(self._scheduler.run(), name="backstay-scheduler")
+                if self._supervisor is not None:
+                    group.create_task(self._supervisor.run(), name="backstay-supervisor")
+        finally:
+            stop_listening()
+            self._alarms.clear()
+
+    # What others ask of it
+
+    async def supervise(self) -> bool:
+        """One round of the supervisor, now; whether it was ours to make."""
+        if self._supervisor is not None:
+            return await self._supervisor.run_once(recorded=True) is not None
+        passing = self._new_supervisor()
+        try:
+            return await passing.run_once(recorded=True) is not None
+        finally:
+            await passing.step_down()
+
+    async def drain(self, within: timedelta) -> None:
+        """Begin nothing any more and let what is at work end, for so long at most."""
+        if self._scheduler is None or self._agents is None:
+            return
+        self._scheduler.drain()
+        self._agents.close()
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                await self._at_rest(self._scheduler, self._agents)
+        except TimeoutError:
+            emit(DRAIN_CUT_SHORT, in_flight=self._agents.in_flight)
+
+    def deaf(self) -> dict[str, str]:
+        """The roles that make no progress although they should.
+
+        While the store is away nobody can, and for a while after that nobody has had the time to.
+        """
+        patience = self._settings.lease.total_seconds()
+        if self._answered.silent_seconds() > 2 * self._settings.heartbeat.total_seconds():
+            return {}
+        in_contact = self._trouble.silent_seconds()
+        return {
+            role: f"no progress for {seconds:.0f} s"
+            for role, seconds in self._silences().items()
+            if min(seconds, in_contact) > patience
+        }
+
+    def _silences(self) -> dict[str, float]:
+        """For how many seconds each role has said nothing."""
+        silent: dict[str, float] = {}
+        if self._scheduler is not None:
+            unanswered = self._scheduler.unsettled_seconds()
+            silent[Role.SCHEDULER] = max(self._scheduler.pulse.silent_seconds(), unanswered)
+        if self._supervisor is not None:
+            silent[Role.SUPERVISOR] = self._supervisor.pulse.silent_seconds()
+        return silent
+
+    # Its own loops
+
+    async def _beat(self) -> None:
+        while True:
+            pause = self._settings.heartbeat.total_seconds()
+            try:
+                await self._store.beat(self._owner, now=self._clock.now(), report=self._report())
+                self._answered.felt()
+            except Unavailable as error:
+                self._trouble.felt()
+                emit(STORE_UNAVAILABLE, error=error)
+                # The lease runs while the store is away: as soon as it is back, it must hear of us.
+                pause = min(pause, RECONNECT_SECONDS)
+            await asyncio.sleep(pause)
+
+    def _report(self) -> Report:
+        if self._scheduler is None or self._agents is None:
+            return Report()
+        return Report(in_flight=self._scheduler.in_flight, agents=self._agents.report())
+
+    async def _keep_controls(self) -> None:
+        """Read what is held back when it changes, and now and then in any case."""
+        while True:
+            try:
+                async with asyncio.timeout(self._settings.heartbeat.total_seconds()):
+                    await self._controls_due.wait()
+            except TimeoutError:
+                pass
+            self._controls_due.clear()
+            await self._read_controls()
+
+    async def _read_controls(self) -> None:
+        if self._agents is None:
+            return
+        try:
+            self._agents.regulate(Controls(await self._store.records.controls()))
+        except Unavailable as error:
+            emit(STORE_UNAVAILABLE, error=error)
+
+    def _changed(self, changes: Changes) -> None:
+        if changes.controls:
+            self._controls_due.set()
+
+    # Underneath
+
+    def _new_supervisor(self) -> Supervisor:
+        return Supervisor(
+            self._store.supervision,
+            self._owner.id,
+            settings=self._settings,
+            clock=self._clock,
+            spare=self._owner,
+        )
+
+    @staticmethod
+    async def _at_rest(scheduler: Scheduler, agents: AgentHost) -> None:
+        quiet = 0
+        while quiet < QUIET_LOOKS:
+            quiet = 0 if agents.in_flight or scheduler.unsettled else quiet + 1
+            await asyncio.sleep(DRAIN_LOOK_SECONDS)

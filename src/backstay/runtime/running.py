@@ -1,0 +1,157 @@
+"""The roles inside this process, one instance after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import uuid
+from random import Random
+from types import TracebackType
+from typing import Self
+
+from backstay.client import Client
+from backstay.clock import Clock
+from backstay.definitions.registry import Registry
+from backstay.domain.lease import Owner
+from backstay.errors import LeaseLost, StoreUnavailable, Unavailable
+from backstay.observe import INSTANCE_DEAD, STORE_UNAVAILABLE, emit
+from backstay.runtime.instance import RECONNECT_SECONDS, Instance
+from backstay.runtime.roles import EMBEDDED, Role, Roles, as_names
+from backstay.runtime.stores import StoreClock, open_store
+from backstay.scheduler.loop import runnables
+from backstay.settings import Settings
+from backstay.store.base import NewInstance, Store
+
+
+class Running:
+    """From entering to leaving the context."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        settings: Settings,
+        *,
+        store: Store | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        roles: Roles = EMBEDDED,
+    ) -> None:
+        self._registry = registry
+        self._settings = settings
+        self._store = store or open_store(settings)
+        self._random = random or Random()  # noqa: S311  For jitter, not for secrets.
+        self._roles = roles
+        self._life: asyncio.Task[None] | None = None
+        self._instance: Instance | None = None
+        self._body: asyncio.Task[object] | None = None
+        self.clock = clock or StoreClock(self._store)
+        self.client: Client | None = None
+        self.draining = False
+
+    async def __aenter__(self) -> Self:
+        self._registry.check()
+        await self._store.open()
+        self.client = Client(self._store, self._registry, settings=self._settings, clock=self.clock)
+        self._body = asyncio.current_task()
+        self._life = asyncio.create_task(self._live(), name="backstay-roles")
+        self._life.add_done_callback(self._ended)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._life is not None
+        failed = self._life.done() and not self._life.cancelled() and self._life.exception() is not None
+        self._life.cancel()
+        # Last in, first out, and each of them whatever the others raise.
+        async with contextlib.AsyncExitStack() as closing:
+            closing.push_async_callback(self._store.close)
+            if self.client is not None:
+                closing.callback(self.client.close)
+            for agent in self._registry.agents.values():
+                closing.push_async_callback(agent.close)
+            with contextlib.suppress(asyncio.CancelledError):
+                if not failed:
+                    await self._life
+        if failed and isinstance(error, asyncio.CancelledError) and self._body is not None:
+            self._body.uncancel()
+            await self._life  # Its error is the reason why the body was cancelled.
+
+    # How it stands, and what may be asked of it
+
+    def roles(self) -> tuple[str, ...]:
+        return as_names(self._roles)
+
+    def deaf(self) -> dict[str, str]:
+        """The roles that make no progress although they should. A store that is away makes nobody deaf."""
+        return {} if self._instance is None else self._instance.deaf()
+
+    async def supervise(self) -> bool:
+        """One round of the supervisor, now; whether it was ours to make."""
+        if self._instance is None:
+            raise StoreUnavailable("this process is not registered in the store yet; try again")
+        return await self._instance.supervise()
+
+    async def drain(self) -> None:
+        """Begin nothing any more and let what is at work end, as long as the settings allow."""
+        self.draining = True
+        if self._instance is not None:
+            await self._instance.drain(self._settings.drain)
+
+    # Instances
+
+    def _ended(self, life: asyncio.Task[None]) -> None:
+        """Without its roles the application only seems to run: end it, with the error."""
+        if not life.cancelled() and life.exception() is not None and self._body is not None:
+            self._body.cancel()
+
+    async def _live(self) -> None:
+        """One instance after the other: one that was declared dead starts again under a new id."""
+        while True:
+            try:
+                owner = await self._register()
+            except Unavailable as error:
+                emit(STORE_UNAVAILABLE, error=error)
+                await asyncio.sleep(RECONNECT_SECONDS)
+                continue
+            self._instance = self._new_instance(owner)
+            try:
+                await self._instance.run()
+            except* LeaseLost:
+                emit(INSTANCE_DEAD, instance=owner.id)
+            finally:
+                self._instance = None
+                await self._retire(owner)
+
+    def _new_instance(self, owner: Owner) -> Instance:
+        return Instance(
+            owner,
+            self._store,
+            self._registry,
+            settings=self._settings,
+            clock=self.clock,
+            random=self._random,
+            roles=self._roles,
+        )
+
+    async def _register(self) -> Owner:
+        instance = NewInstance(
+            id=new_instance_id(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            roles=self.roles(),
+            runs=tuple(runnables(self._registry, self._settings)) if Role.SCHEDULER in self._roles else (),
+        )
+        return await self._store.register(instance, now=self.clock.now())
+
+    async def _retire(self, owner: Owner) -> None:
+        with contextlib.suppress(Unavailable):
+            await asyncio.shield(self._store.retire(owner, now=self.clock.now()))
+
+
+def new_instance_id() -> str:
+    """Fresh for every start: a restarted process must never be taken for the one that died."""
+    host = "".join(char if char.isalnum() or char in "-." else "-" for char in socket.gethostname())[:60]
+    return f"{host}-{os.getpid()}-{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,59 @@
+"""A process that serves until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from typing import Final
+
+from backstay.definitions.registry import Registry
+from backstay.runtime.http import answering, listen
+from backstay.runtime.roles import Role, Roles
+from backstay.runtime.running import Running
+from backstay.settings import Settings
+
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+async def serve(
+    registry: Registry, settings: Settings, *, roles: Roles, ready: Callable[[str | None], None]
+) -> None:
+    """Run the roles until SIGTERM or SIGINT, then stop gracefully within ``settings.drain``.
+
+    ``ready`` is called once everything is up, with the address of the HTTP interface if there is one.
+    """
+    stop = asyncio.Event()
+    with _stopping_on_signals(stop):
+        async with AsyncExitStack() as parts:
+            # An address that is taken should be known before the store is touched.
+            socket = parts.enter_context(listen(settings)) if Role.API in roles else None
+            running = await parts.enter_async_context(Running(registry, settings, roles=roles))
+            address = None
+            if socket is not None:
+                http = answering(running, settings, on=socket, ended=stop.set)
+                address = await parts.enter_async_context(http)
+            ready(address)
+            await stop.wait()
+            await running.drain()
+
+
+@contextmanager
+def _stopping_on_signals(stop: asyncio.Event) -> Iterator[None]:
+    """The first signal asks to stop; a second one does not wait."""
+    loop = asyncio.get_running_loop()
+    here = asyncio.current_task()
+
+    def asked() -> None:
+        if stop.is_set() and here is not None:
+            here.cancel()
+        stop.set()
+
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, asked)
+    try:
+        yield
+    finally:
+        for number in STOP_SIGNALS:
+            loop.remove_signal_handler(number)

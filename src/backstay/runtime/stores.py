@@ -1,0 +1,76 @@
+"""Which store a URL names, and a client on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+from backstay.client import Client
+from backstay.clock import Clock, SystemClock
+from backstay.definitions.registry import Registry
+from backstay.errors import InvalidSetting
+from backstay.settings import Settings
+from backstay.store.base import Store
+from backstay.store.sqlite import SqliteStore
+
+
+def open_store(settings: Settings) -> Store:
+    """The store that ``settings.store`` names; not connected yet."""
+    scheme = settings.store.split(":", 1)[0]
+    if scheme == "sqlite":
+        return SqliteStore(settings.store, inline_bytes_max=settings.inline_bytes_max)
+    if scheme in ("postgresql", "postgres"):
+        return _postgres(settings)
+    raise InvalidSetting(
+        f"store has the scheme {scheme!r}; known: sqlite (sqlite:///relative.db, sqlite:////absolute.db)"
+        " and postgresql (postgresql://user@host:port/database)"
+    )
+
+
+def _postgres(settings: Settings) -> Store:
+    # Its driver is an extra: who stays with SQLite needs none.
+    try:
+        from backstay.store.postgres import PostgresStore  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise InvalidSetting(
+            "a store on PostgreSQL needs the driver asyncpg: pip install 'backstay[postgres]'"
+        ) from error
+    return PostgresStore(
+        settings.store,
+        inline_bytes_max=settings.inline_bytes_max,
+        connections=settings.store_connections,
+        accept_data_loss=settings.accept_data_loss,
+    )
+
+
+class StoreClock(SystemClock):
+    """The machine's clock, set by the store's: hosts that share a store agree on the time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def now(self) -> datetime:
+        return super().now() + self._store.ahead
+
+
+@asynccontextmanager
+async def connected(
+    registry: Registry,
+    settings: Settings,
+    *,
+    store: Store | None = None,
+    clock: Clock | None = None,
+    must_exist: bool = False,
+) -> AsyncIterator[Client]:
+    """A client on an open store. Runs no role: tasks are moved by other processes."""
+    opened = store or open_store(settings)
+    await opened.open(must_exist=must_exist)
+    client = Client(opened, registry, settings=settings, clock=clock or StoreClock(opened))
+    try:
+        yield client
+    finally:
+        client.close()
+        await opened.close()

@@ -1,0 +1,236 @@
+"""``backstay serve``: roles, addresses, TLS, tokens at the door, and what a wrong option gets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import trustme
+
+APP = """
+import asyncio
+from backstay import App
+
+app = App("shop")
+bank = app.agent("bank")
+
+
+@bank.step
+async def charge(order: str) -> str:
+    return f"charged {order}"
+
+
+@app.workflow
+async def buy(order: str) -> str:
+    return await charge(order)
+"""
+
+
+class Served:
+    def __init__(self, process: subprocess.Popen[str], said: str) -> None:
+        self.process = process
+        self.said = said
+
+    @property
+    def url(self) -> str:
+        return self.said.split(" on ")[1].split(" as ")[0]
+
+    async def ask(
+        self, method: str, path: str, *, tls: ssl.SSLContext | bool = True, **options: Any
+    ) -> tuple[int, Any]:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, self.url + path, ssl=tls, **options) as answer,
+        ):
+            return answer.status, await answer.json(content_type=None)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "shop.py").write_text(APP)
+    return tmp_path
+
+
+def command(*options: str) -> list[str]:
+    return [sys.executable, "-m", "backstay", "serve", *options]
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**{k: v for k, v in os.environ.items() if not k.startswith("BACKSTAY_")}, **more}
+
+
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[Served]:
+    """A server that said it runs; it is stopped, and must stop well."""
+    with subprocess.Popen(
+        command(*options, "--port", "0"),
+        cwd=folder,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            yield Served(process, process.stderr.readline().strip())
+            process.send_signal(signal.SIGTERM)
+            process.stderr.read()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+
+
+def refused(folder: Path, *options: str) -> tuple[int, str]:
+    """The exit code of a server that does not start, and the one line that it says."""
+    done = subprocess.run(
+        command(*options),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr.strip().splitlines()[-1]
+
+
+def in_store(folder: Path, *arguments: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-m", "backstay", *arguments],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+
+
+async def processed(server: Served, task_id: str) -> Any:
+    async with asyncio.timeout(30):
+        while True:
+            _, task = await server.ask("GET", f"/v1/tasks/{task_id}")
+            if task["state"] == "processed":
+                return task
+            await asyncio.sleep(0.02)
+
+
+async def test_one_process_has_every_role_unless_told_otherwise(folder: Path):
+    with serving(folder, "shop:app") as server:
+        assert server.said.endswith(" as api, scheduler, agents, supervisor; Ctrl-C stops it")
+
+        status, _ = await server.ask(
+            "POST", "/v1/tasks", json={"workflow": "buy", "input": "order-1", "id": "order-1"}
+        )
+
+        assert status == 202
+        assert (await processed(server, "order-1"))["output"] == "charged order-1"
+
+
+async def test_an_interface_without_code_takes_what_some_live_scheduler_can_run(folder: Path):
+    with (
+        serving(folder, "--roles", "api") as front,
+        serving(folder, "shop:app", "--roles", "scheduler,agents,supervisor") as back,
+    ):
+        assert front.said.endswith(" as api; Ctrl-C stops it")
+        assert back.said == "backstay is running as scheduler, agents, supervisor; Ctrl-C stops it"
+
+        known, _ = await front.ask("PUT", "/v1/tasks/t", json={"workflow": "buy", "input": "order-1"})
+        unknown, problem = await front.ask("PUT", "/v1/tasks/u", json={"workflow": "bye", "input": 1})
+
+        assert (known, unknown) == (201, 404)
+        assert "there is no workflow 'bye'" in problem["detail"]
+        assert (await processed(front, "t"))["output"] == "charged order-1"
+
+
+async def test_with_a_certificate_it_speaks_tls_and_nothing_else(folder: Path):
+    authority = trustme.CA()
+    certificate = authority.issue_cert("localhost", "127.0.0.1")
+    certificate.private_key_and_cert_chain_pem.write_to_path(folder / "server.pem")
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+
+    with serving(folder, "shop:app", "--tls-cert", "server.pem", "--tls-key", "server.pem") as server:
+        assert server.url.startswith("https://")
+        assert (await server.ask("GET", "/readyz", tls=trusting))[0] == 200
+        with pytest.raises(aiohttp.ClientError):
+            await server.ask("GET", "/readyz", tls=ssl.create_default_context())
+
+
+async def test_a_token_made_while_it_runs_locks_the_door(folder: Path):
+    with serving(folder, "shop:app") as server:
+        assert (await server.ask("GET", "/v1/tasks"))[0] == 200
+
+        made = json.loads(in_store(folder, "tokens", "create", "--name", "me", "--role", "read", "--json"))
+
+        async with asyncio.timeout(30):
+            while (await server.ask("GET", "/v1/tasks"))[0] != 401:
+                await asyncio.sleep(0.05)
+        headers = {"Authorization": f"Bearer {made['token']}"}
+        assert (await server.ask("GET", "/v1/tasks", headers=headers))[0] == 200
+        assert (await server.ask("POST", "/v1/supervisor/run", headers=headers))[0] == 403
+        assert (await server.ask("GET", "/healthz"))[0] == 200
+
+
+def test_an_address_that_others_can_reach_needs_a_token_first(folder: Path):
+    code, said = refused(folder, "shop:app", "--host", "0.0.0.0", "--port", "0")
+
+    assert code == 2
+    assert "host is '0.0.0.0', which others can reach, and no token exists" in said
+    assert "backstay tokens create" in said
+
+
+def test_with_a_token_such_an_address_is_fine(folder: Path):
+    in_store(folder, "store", "migrate")
+    in_store(folder, "tokens", "create", "--name", "me", "--role", "admin")
+
+    with serving(folder, "shop:app", "--host", "0.0.0.0") as server:
+        assert server.url.startswith("http://0.0.0.0:")
+
+
+def test_a_port_in_use_is_one_clear_line_and_touches_no_store(folder: Path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        code, said = refused(folder, "shop:app", "--port", str(port))
+
+    assert code == 1
+    assert said.startswith(f"Error: cannot listen on 127.0.0.1:{port}: ")
+    assert "choose another with --port" in said
+    assert not list(folder.glob("*.db"))
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("shop:app", "--roles", "api,janitor"), "there is no role 'janitor'"),
+        (("shop:app", "--roles", "scheduler"), "name both, or neither"),
+        (("--roles", "scheduler,agents"), "need the application: name it as module:app"),
+        (("shop:app", "--port", "99999"), "port is 99999; it must be at most 65535"),
+        (("shop:app", "--port", "many"), "port is 'many'; it must be a whole number"),
+        (("shop:app", "--host", "no such host"), "host is 'no such host'"),
+        (("shop:app", "--tls-cert", "nowhere.pem"), "tls_cert and tls_key belong together"),
+        (
+            ("shop:app", "--port", "0", "--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"),
+            "tls_cert 'nowhere.pem' and tls_key 'nowhere.pem' cannot be used",
+        ),
+        (("nothing:app",), "nothing"),
+    ],
+)
+def test_a_wrong_option_is_one_clear_line(folder: Path, options: tuple[str, ...], complaint: str):
+    code, said = refused(folder, *options)
+
+    assert code == 2
+    assert complaint in said

@@ -1,0 +1,145 @@
+"""Requests that nobody would think of, made from the server's own description of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import CheckFunction, not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from backstay.domain.access import Role
+from backstay.domain.alert import AlertKind, NewAlert
+from backstay.domain.states import StepState, TaskState
+from backstay.testing.promises.holder import Holder
+from backstay.testing.records import BROKEN, a_step
+from tests.integration.http.conftest import held
+from tests.support.databases import SqliteDatabase
+from tests.support.serving import Served
+
+EXAMPLES = 12
+CHECKS: list[CheckFunction] = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+
+#: A key stands for what was tried with it, also when that was in conflict with a task that was there.
+NOT_COMPARED = {"idempotency_key"}
+
+#: What is there to be found: chance alone would only ever meet a 404.
+KNOWN = {
+    "id": ["held", "stopped", "1"],
+    "name": ["stock", "order", "word", "victim"],
+    "key": ["charge:1"],
+    "workflow": ["anything", "order"],
+}
+
+
+@pytest.fixture
+async def furnished(served: Served, alice: Holder) -> str:
+    """A store with something of everything in it; the secret of an administrator."""
+    stopped = await held(served, alice, "stopped")
+    alert = NewAlert(kind=AlertKind.TASK_ERROR, message="sold out", task_id="stopped")
+    await alice.write(stopped, alerts=[alert])
+    await alice.leave(stopped, TaskState.ERROR, steps=[a_step(StepState.FAILED, position=1, error=BROKEN)])
+    await held(served, alice, "held")
+    await served.token("victim", Role.READ)
+    return await served.token("me", Role.ADMIN)
+
+
+def content(path: Path) -> dict[str, list[Any]]:
+    """Every row of every table."""
+    with closing(sqlite3.connect(path)) as connection:
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        return {
+            name: connection.execute(f'SELECT * FROM "{name}"').fetchall()
+            for (name,) in names
+            if name not in NOT_COMPARED
+        }
+
+
+class Fuzzer:
+    """Asks in a thread of its own: the server runs on the event loop of the test."""
+
+    def __init__(self, url: str, secret: str, store: Path) -> None:
+        self._url = url
+        self._headers = {"Authorization": f"Bearer {secret}"}
+        self._store = store
+        self._session = requests.Session()
+        self.statuses: set[int] = set()
+
+    def run(self) -> None:
+        with self._session:
+            document = self._session.get(f"{self._url}/openapi.json", headers=self._headers).json()
+            for found in schemathesis.openapi.from_dict(document).get_all_operations():
+                assert isinstance(found, Ok), found
+                operation = found.ok()
+                if not operation.path.endswith("/events"):  # A stream that stays open.
+                    self._try(operation.as_strategy(generation_mode=GenerationMode.POSITIVE), hit=True)
+                    # Where nothing is asked for, nothing can be given wrongly.
+                    with contextlib.suppress(Unsatisfiable):
+                        self._try(operation.as_strategy(generation_mode=GenerationMode.NEGATIVE), hit=False)
+
+    def _try(self, cases: st.SearchStrategy[Case[Any]], *, hit: bool) -> None:
+        @settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=cases, data=st.data())
+        def ask(case: Case[Any], data: st.DataObject) -> None:
+            if hit:
+                aim(case, data)
+            self._ask(case, checks=CHECKS if hit else [*CHECKS, negative_data_rejection])
+
+        ask()
+
+    def _ask(self, case: Case[Any], *, checks: list[CheckFunction]) -> None:
+        before = content(self._store)
+        response = case.call(base_url=self._url, session=self._session, headers=self._headers)
+        self.statuses.add(response.status_code)
+        case.validate_response(response, checks=checks)
+        if 400 <= response.status_code < 500:
+            assert content(self._store) == before, "a refusal changed something"
+
+
+def aim(case: Case[Any], data: st.DataObject) -> None:
+    """Now and then put the name of something that exists where one is asked for."""
+    places = [case.path_parameters or {}, case.body if isinstance(case.body, dict) else {}]
+    for place in places:
+        for name in place.keys() & KNOWN.keys():
+            place[name] = data.draw(st.sampled_from([place[name], *KNOWN[name]]))
+
+
+async def test_no_request_brings_the_server_down_or_changes_anything_when_it_is_refused(
+    served: Served, furnished: str, sqlite_database: SqliteDatabase
+):
+    fuzzer = Fuzzer(served.url, furnished, sqlite_database.path)
+
+    await asyncio.to_thread(fuzzer.run)
+
+    # It would prove little if chance had only ever met one sort of answer.
+    assert fuzzer.statuses >= {200, 201, 202, 204, 404, 409, 422}
