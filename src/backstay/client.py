@@ -17,8 +17,15 @@ from backstay.definitions.workflows import Workflow
 from backstay.domain.access import Token
 from backstay.domain.durations import describe
 from backstay.domain.states import TaskState
-from backstay.domain.task import TaskRecord, check_id
-from backstay.errors import InvalidInput, TaskFailed, UnknownWorkflow
+from backstay.domain.task import NewTask, TaskRecord, check_id
+from backstay.errors import (
+    Conflict,
+    InvalidInput,
+    InvalidRequest,
+    TaskFailed,
+    UnknownTask,
+    UnknownWorkflow,
+)
 from backstay.operating import Operator
 from backstay.outcomes import Outcomes
 from backstay.settings import Settings
@@ -162,21 +169,47 @@ class Client(Operator):
         except UnknownWorkflow:
             version = await self._version_elsewhere(workflow)
             task = self._door.foreign_task(workflow, version, input, **options)
-        if key is not None:
-            content = encode({"workflow": workflow, "input": input, **options}, "the submission")
-            task = msgspec.structs.replace(task, id=await self._remembered(key, content, task.id))
-        return await self._door.submit(task)
+        if key is None:
+            return await self._door.submit(task)
+        content = encode({"workflow": workflow, "input": input, **options}, "the submission")
+        return await self._enter_once(task, key, hashlib.sha256(content).hexdigest())
 
-    async def _remembered(self, key: str, content: bytes, task_id: str) -> str:
-        """The id that ``key`` stands for. Kept before the task is: who crashes in between tries again."""
-        meant = Remembered(digest=hashlib.sha256(content).hexdigest(), task_id=task_id)
-        known = await self._store.records.remember(key, meant, keep=KEYS_KEPT, now=self._clock.now())
+    async def _enter_once(self, task: NewTask, key: str, digest: str) -> Submitted:
+        """Submit ``task`` under the id that ``key`` stands for. What is refused does not use up the key."""
+        meant = Remembered(digest=digest, task_id=task.id)
+        # The key is kept before the task is: who crashes in between tries again, under the same id.
+        known = await self._bound(key, meant)
+        try:
+            return await self._door.submit(msgspec.structs.replace(task, id=known.task_id))
+        except (InvalidRequest, Conflict):
+            # Not when the store is away: then the task may be there all the same, and the key finds it.
+            # Nor a key that stood for another id before: under that one, somebody may have been accepted.
+            if known == meant:
+                await self._store.records.forget(key, meant)
+            raise
+
+    async def _bound(self, key: str, meant: Remembered) -> Remembered:
+        """What ``key`` stands for. Raises InvalidInput if that is a task with other content."""
+        known = await self._remembered(key, meant)
+        if known.digest != meant.digest and not await self._exists(known.task_id):
+            await self._store.records.forget(key, known)
+            known = await self._remembered(key, meant)
         if known.digest != meant.digest:
             raise InvalidInput(
                 f"idempotency key {key[:40]!r} was used for other content within the last"
                 f" {describe(KEYS_KEPT)}; use a new key for a new submission"
             )
-        return known.task_id
+        return known
+
+    async def _remembered(self, key: str, meant: Remembered) -> Remembered:
+        return await self._store.records.remember(key, meant, keep=KEYS_KEPT, now=self._clock.now())
+
+    async def _exists(self, task_id: str) -> bool:
+        try:
+            await self._store.task(task_id)
+        except UnknownTask:
+            return False
+        return True
 
     async def _version_elsewhere(self, workflow: str) -> int:
         found = next((one for one in await self.workflows() if one.name == workflow and one.versions), None)

@@ -13,9 +13,9 @@ from backstay.domain.alert import Alert
 from backstay.domain.audit import Entry
 from backstay.domain.control import Controls, Subject
 from backstay.domain.lease import is_stale
-from backstay.domain.step import StepKind
+from backstay.domain.step import StepKind, StepRecord
 from backstay.domain.task import check_id
-from backstay.domain.undo import is_manual, undo_plan
+from backstay.domain.undo import is_manual, tried_again, undo_plan
 from backstay.domain.why import Reason, Surroundings, explain
 from backstay.settings import Settings
 from backstay.store.base import InstanceRecord, Store, TaskFilter
@@ -58,8 +58,17 @@ class Onlooker:
 
     async def steps(self, task_id: str) -> list[Step]:
         """The steps of a task, in the order in which they began. Raises UnknownTask."""
+        return [step_view(step) for step in await self._step_records(task_id)]
+
+    async def steps_page(self, task_id: str, *, after: int, limit: int) -> Page[Step]:
+        """Part of the same list, behind its first ``after``. Raises UnknownTask."""
+        behind = (await self._step_records(task_id))[after:]
+        page, last = _cut(behind, limit)
+        return Page([step_view(step) for step in page], None if last is None else str(after + limit))
+
+    async def _step_records(self, task_id: str) -> list[StepRecord]:
         journal = await self._store.steps(check_id(task_id))
-        return [step_view(step) for step in journal if step.kind is StepKind.STEP]
+        return [step for step in journal if step.kind is StepKind.STEP]
 
     async def tasks(self, wanted: TaskFilter) -> Page[Task]:
         """A page of tasks, newest first, without inputs and outputs."""
@@ -90,7 +99,7 @@ class Onlooker:
     async def undo_plan(self, task_id: str) -> UndoPlan:
         """What an undo of the task would do now. Raises UnknownTask."""
         task = await self._store.task(check_id(task_id))
-        plan = undo_plan(await self._store.steps(task_id))
+        plan = undo_plan(tried_again(step) for step in await self._store.steps(task_id))
         return UndoPlan(
             task_id=task.id,
             state=task.state,

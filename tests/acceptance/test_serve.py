@@ -184,6 +184,64 @@ async def test_a_token_made_while_it_runs_locks_the_door(folder: Path):
         assert (await server.ask("GET", "/healthz"))[0] == 200
 
 
+HANGING = """
+import asyncio
+from backstay import App
+
+app = App("hanging")
+agent = app.agent("agent")
+
+
+@agent.step
+async def hang() -> None:
+    await asyncio.sleep(60)
+
+
+@app.workflow
+async def wait() -> None:
+    await hang()
+"""
+
+
+async def test_a_second_signal_does_not_wait_and_says_so_in_one_line(folder: Path):
+    (folder / "hanging.py").write_text(HANGING)
+    with subprocess.Popen(
+        command("hanging:app", "--port", "0"),
+        cwd=folder,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            server = Served(process, process.stderr.readline().strip())
+            await server.ask("PUT", "/v1/tasks/t", json={"workflow": "wait"})
+            async with asyncio.timeout(30):
+                while not (await server.ask("GET", "/v1/tasks/t/steps"))[1]["items"]:
+                    await asyncio.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+            said = await asyncio.to_thread(_read_until, process, "draining in_flight=1")
+
+            process.send_signal(signal.SIGTERM)
+
+            said += await asyncio.to_thread(process.stderr.read)
+            assert process.wait(30) == 1
+        finally:
+            process.kill()
+    assert "Traceback" not in said
+    assert said.rstrip().endswith("stopped without waiting; what was at work is taken up again elsewhere")
+
+
+def _read_until(process: subprocess.Popen[str], words: str) -> str:
+    said = ""
+    assert process.stderr is not None
+    while words not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    return said
+
+
 def test_an_address_that_others_can_reach_needs_a_token_first(folder: Path):
     code, said = refused(folder, "shop:app", "--host", "0.0.0.0", "--port", "0")
 

@@ -118,10 +118,10 @@ async def test_a_task_under_an_id_tells_whether_it_was_there(service: HttpServic
     assert (await server.submit("pay", None, id="o1"))[1] is True
     answer(service, TASK)
     assert (await server.submit("pay", None, id="o1"))[1] is False
-    answer(service, TASK, 202)
+    answer(service, TASK, 201)
     assert (await server.submit("pay", [1], attributes={"a": "b"}))[1] is True
 
-    assert [asked.method for asked in service.asked] == ["PUT", "PUT", "POST"]
+    assert [asked.method for asked in service.asked] == ["PUT", "PUT", "PUT"]
     assert await service.asked[2].json() == {"workflow": "pay", "input": [1], "attributes": {"a": "b"}}
 
 

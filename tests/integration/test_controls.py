@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from backstay import App, Breaker, Recovery, Retry
-from backstay.client import Client
-from backstay.errors import InvalidInput, UnknownAgent, UnknownWorkflow
+from backstay.client import Client, Handle
+from backstay.definitions.registry import Registry
+from backstay.errors import InvalidInput, StoreUnavailable, UnknownAgent, UnknownWorkflow
+from backstay.runtime import connected
+from backstay.settings import Settings
 from backstay.store.base import Store
 from backstay.store.records import AuditFilter
 from backstay.views import AgentInstance
-from tests.support.databases import Database
+from tests.support.databases import AnyStore, Database
 from tests.support.running import eventually, running, until
 
 ONCE = Retry(attempts=1)
@@ -153,6 +156,53 @@ class TestAnAgent:
             with pytest.raises(UnknownAgent, match="there is no agent 'blank'"):
                 await client.pause_agent("blank")
 
+    async def test_what_another_process_decides_is_obeyed_soon_and_nobody_is_left_behind(
+        self, database: Database
+    ):
+        """The heartbeat lies far away: it is not what brings the word."""
+        shop = Shop()
+        async with (
+            running(shop.app, database.store(), lease="1h", heartbeat="20m") as client,
+            connected(Registry(), Settings(), store=database.store()) as elsewhere,
+        ):
+            await until(client, (await client.submit("buy", "order-1")).id, "processed")
+            for _ in range(5):
+                await elsewhere.pause_agent("bank")
+                handle = await self.first_that_waits(client)
+
+                await elsewhere.resume_agent("bank")
+
+                await handle.result(timeout=5)
+
+    async def first_that_waits(self, client: Client) -> Handle:
+        """Buy until a purchase has to wait: somebody has heard of the pause then."""
+        while True:
+            handle = await client.submit("buy", "order")
+            if (await until(client, handle.id, "processed", "waiting")).state == "waiting":
+                return handle
+
+    async def test_a_process_that_cannot_read_what_is_held_back_begins_nothing(self, database: Database):
+        class Forgetful(AnyStore):
+            """Its records are away at first."""
+
+            away = 2
+
+            @property
+            def records(self) -> Any:
+                if self.away:
+                    self.away -= 1
+                    raise StoreUnavailable("gone for a moment")
+                return super().records
+
+        shop = Shop()
+        async with running(shop.app, database.store(), heartbeat="50ms") as client:
+            await client.pause_agent("bank")
+        async with running(shop.app, database.store_as(Forgetful), heartbeat="50ms") as client:
+            handle = await client.submit("buy", "order-1")
+            await until(client, handle.id, "waiting")
+
+        assert shop.charged == 0
+
 
 class TestABreaker:
     async def test_held_open_it_lets_nobody_in(self, store: Store):
@@ -182,7 +232,6 @@ class TestABreaker:
 
             shop.broken = False
             await client.force_breaker("bank", "closed")
-            await client.resubmit(handle.id)
 
             assert await handle.result(timeout=5) == 1
 

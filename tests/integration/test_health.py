@@ -18,7 +18,7 @@ from backstay.runtime.http import answering, listen
 from backstay.runtime.roles import ALL
 from backstay.runtime.running import Running
 from backstay.settings import Settings
-from backstay.store.base import Claimed, Settle, Store, Transition
+from backstay.store.base import Claimed, InstanceRecord, Settle, Store, Transition
 from tests.support.databases import AnyStore, Database
 from tests.support.postgres import PostgresServer, schema_name
 from tests.support.running import eventually
@@ -119,6 +119,27 @@ async def test_a_process_that_is_about_to_stop_is_not_ready_any_more(database: D
 
         assert await probes.ready() == 503
         assert (await probes.health())[0] == 200
+
+
+async def test_a_process_that_is_declared_dead_while_it_stops_does_not_begin_anew(database: Database):
+    async with probed(database.store()) as (running, _):
+        assert running.client is not None
+        [instance] = await eventually(running.client.instances, lambda seen: len(seen) == 1)
+        running.draining = True
+
+        await database_buries(database, instance)
+
+        # Its next sign of life is refused; after that there would be another one.
+        await asyncio.sleep(1.0)
+        assert await running.client.instances() == []
+
+
+async def database_buries(database: Database, instance: InstanceRecord) -> None:
+    """Somebody else takes the process for dead."""
+    other = database.store()
+    await other.open()
+    await other.retire(Owner(instance.id, instance.epoch), now=instance.heartbeat_at)
+    await other.close()
 
 
 @contextmanager

@@ -154,6 +154,29 @@ class TestWhoLeads:
         assert (found.state, found.lock_number) == (TaskState.PENDING, task.lock_number + 1)
         assert (await leader_of(store)).holder == "two"
 
+    async def test_one_whose_lease_runs_out_in_the_middle_of_a_round_stops_although_nobody_took_over(
+        self, store: Store, clock: ManualClock, worker: Holder
+    ):
+        await worker.hold("t")
+        clock.pass_time(RUN_TIME + SECOND)
+
+        class Stalling:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(store.supervision, name)
+
+            async def expire_runs(self, leader: Leader, **how: Any) -> Freed:
+                raise AssertionError("it must not come so far")
+
+            async def work_waits(self, **how: Any) -> bool:
+                clock.pass_time(LEASE + SECOND)
+                return True
+
+        stalling: Supervision = Stalling()
+        one = Supervisor(stalling, "one", settings=SETTINGS, clock=clock)
+
+        assert await one.run_once() is None
+        assert (await store.task("t")).state is TaskState.PROCESSING
+
     async def test_while_the_store_is_away_nobody_leads_and_nobody_breaks(
         self, store: Store, clock: ManualClock
     ):

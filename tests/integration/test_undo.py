@@ -26,6 +26,7 @@ from backstay import (
 )
 from backstay.errors import IllegalMove
 from backstay.store.base import Settle, Transition
+from backstay.store.records import AlertFilter
 from tests.support.databases import AnyStore, Database
 from tests.support.running import eventually
 from tests.support.stores import DyingStore, PatientStore
@@ -628,9 +629,9 @@ async def test_an_open_breaker_parks_the_undo_and_burns_no_attempt(app: App, url
 # A stuck undo
 
 
-def stuck(app: App, travel: Undone, service: dict[str, bool], **recovery: Any) -> Any:
+def stuck(app: App, travel: Undone, service: dict[str, bool], *, car: Any = None, **recovery: Any) -> Any:
     """Three bookings, of which the middle one cannot be undone while ``service["up"]`` is false."""
-    flight, car = travel.step("flight"), travel.step("car")
+    flight, car = travel.step("flight"), car or travel.step("car")
 
     @travel.agent.step
     async def hotel() -> None: ...
@@ -815,6 +816,30 @@ async def test_a_manual_undo_calls_a_person_and_waits_for_the_word(
     lines = [record.getMessage() for record in caplog.records if "alert=undo_manual" in record.getMessage()]
     [line] = lines
     assert line.startswith("alert=undo_manual task_id=t step=hotel:1")
+
+
+async def test_an_undo_that_fails_beside_a_persons_work_calls_somebody_at_once(
+    app: App, url: str, caplog: pytest.LogCaptureFixture
+):
+    """The person may take days; nobody should have to wait so long to hear of the other one."""
+    travel, service = Undone(app), {"up": False}
+    holiday = stuck(app, travel, service, car=travel.step("car", undo={"manual": True}))
+
+    with caplog.at_level(logging.ERROR, "backstay"):
+        async with app.run(url, **FAST):
+            await app.submit(holiday, id="t")
+            await eventually(
+                lambda: states(app, "t"), lambda seen: seen.get("hotel:1") == "undo_failed", what="giving up"
+            )
+            await eventually(lambda: app.task("t"), lambda task: task.locked_by is None, what="parking")
+            why = await app.operator.why("t")
+            alerts = (await app.operator.alerts(AlertFilter())).items
+            plan = await app.operator.undo_plan("t")
+
+    assert {(one.kind, one.step) for one in alerts} == {("undo_failed", "hotel:1"), ("undo_manual", "car:1")}
+    assert "the undo of car:1 is a person's work" in why.reason
+    assert "the undo of hotel:1 keeps failing" in why.reason
+    assert {step.key for step in plan.steps} == {"car:1", "hotel:1"}
 
 
 async def test_a_manual_undo_is_confirmed_while_another_undo_is_under_way(app: App, url: str):

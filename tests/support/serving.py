@@ -18,6 +18,7 @@ from backstay.api import Ports, build
 from backstay.client import Client
 from backstay.definitions.registry import Registry
 from backstay.domain.access import Role
+from backstay.runtime.protocol import CONNECTIONS_IN_RESERVE, BoundedProtocol
 from backstay.settings import Settings
 from backstay.store.base import Store
 from backstay.testing import ManualClock
@@ -156,7 +157,7 @@ async def serving(store: Store, registry: Registry, **options: Any) -> AsyncIter
         application = build(
             Ports(client=client, settings=settings, clock=clock, health=health, supervise=served.supervise)
         )
-        async with _listening(application, listening):
+        async with _listening(application, listening, settings):
             yield served
     client.close()
 
@@ -171,15 +172,16 @@ def _listening_socket() -> socket.socket:
 
 
 @asynccontextmanager
-async def _listening(application: Any, listening: socket.socket) -> AsyncIterator[None]:
+async def _listening(application: Any, listening: socket.socket, settings: Settings) -> AsyncIterator[None]:
     config = uvicorn.Config(
         application,
         lifespan="off",
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         log_config=None,
         access_log=False,
         proxy_headers=False,
+        limit_concurrency=settings.connections_max + CONNECTIONS_IN_RESERVE,
         timeout_graceful_shutdown=1,
     )
     # As ``serve()`` does it, without its signal handlers and without waiting for its next tick.

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from backstay.api import access
-from backstay.api.access import Caller, Guesses, Visitor, check_local, holder_of, secret_in
+from backstay.api.access import (
+    Caller,
+    Guesses,
+    Visitor,
+    check_local,
+    holder_of,
+    is_this_machine,
+    secret_in,
+)
 from backstay.api.problems import FORBIDDEN, TOO_MANY_GUESSES, Refused
 from backstay.api.sampled import Sampled
 from backstay.domain.access import Role, Token, digest_of
@@ -48,6 +56,16 @@ def test_nobody_else_is(address: str | None):
     with pytest.raises(Refused, match="only this machine is served") as refused:
         check_local(Visitor(**{**LOCAL, "address": address}))
     assert refused.value.kind is FORBIDDEN
+
+
+@pytest.mark.parametrize("host", ["localhost", "LocalHost", "127.0.0.1", "::1", "::ffff:127.0.0.1"])
+def test_where_only_this_machine_reaches_needs_no_token(host: str):
+    assert is_this_machine(host)
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "10.0.0.1", "localhost.evil", "[::1]"])
+def test_anywhere_else_does(host: str):
+    assert not is_this_machine(host)
 
 
 @pytest.mark.parametrize("host", [[], ["localhost", "localhost"], ["evil.example"], ["localhost.evil"]])

@@ -236,6 +236,20 @@ def test_an_undo_confirmed_by_hand_is_undone_and_the_rest_of_the_undo_goes_on(
     assert (amendment.task.state, amendment.task.parked) == (TaskState.UNDOING, False)
 
 
+def test_a_result_that_stopped_the_workflow_may_be_put_right_by_hand():
+    mismatch = Failure("JournalMismatch", "its recorded result no longer fits", step="ship:1")
+    wrong = a_step(StepState.COMPLETED, key="ship:1", output=b'"ten"', position=3)
+
+    amendment = operate.complete_step(
+        a_task(TaskState.ERROR, error=mismatch), [wrong], key="ship:1", output=b"10", now=NOON
+    )
+
+    assert [(one.state, one.output, one.position) for one in amendment.steps] == [
+        (StepState.COMPLETED, b"10", 3)
+    ]
+    assert amendment.task.state is TaskState.PENDING
+
+
 @pytest.mark.parametrize("state", [StepState.COMPLETED, StepState.SKIPPED, StepState.UNDONE])
 def test_a_step_that_is_over_is_not_completed_by_hand(state: StepState):
     with pytest.raises(IllegalMove, match=f"step ship:1 is {state} and cannot become completed"):

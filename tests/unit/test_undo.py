@@ -8,7 +8,7 @@ import pytest
 
 from backstay.domain.states import StepState
 from backstay.domain.step import StepRecord, UndoKind, interrupted
-from backstay.domain.undo import is_manual, may_start_at, pivot_passed, undo_plan
+from backstay.domain.undo import is_manual, may_start_at, pivot_passed, tried_again, undo_plan
 from backstay.testing.records import NOON, a_step
 
 AUTOMATIC = UndoKind.AUTOMATIC
@@ -23,6 +23,15 @@ def keys(steps: list[StepRecord]) -> list[str]:
 
 
 # Which
+
+
+def test_an_undo_that_failed_is_planned_again_when_it_is_asked_for_again():
+    given_up = undoable(StepState.UNDO_FAILED, "a:1", undo_failures=3)
+    over = undoable(StepState.UNDONE, "b:1")
+
+    [planned] = undo_plan(tried_again(step) for step in (given_up, over))
+
+    assert (planned.key, planned.state, planned.undo_failures) == ("a:1", StepState.UNDOING, 0)
 
 
 @pytest.mark.parametrize(

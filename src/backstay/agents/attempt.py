@@ -59,6 +59,7 @@ class Attempt:
         self._around = around
         self._reply = reply
         self._cancelled = False
+        self._at_rest = False
         self._unsure = False  # Some try ended without a verdict of the service.
         self._on_cancelled: Callable[[], None] | None = None
         self._deadline = around.clock.monotonic() + request.remaining_seconds
@@ -73,7 +74,10 @@ class Attempt:
     def cancel(self, ended: Callable[[], None]) -> None:
         """Nobody waits any more; ``ended`` is called once the body is known to have stopped."""
         self._on_cancelled = ended
-        self._abandon()
+        if self._at_rest:
+            ended()  # It fell silent by itself, a moment ago.
+        elif not self._task.done():
+            self._abandon()
 
     # What is called, and with what
 
@@ -212,6 +216,7 @@ class Attempt:
 
     def _stopped(self) -> None:
         """Nothing of it is at work any more; a thread may have taken its time to see the cancel token."""
+        self._at_rest = True
         self._counter.free()
         if self._on_cancelled is not None:
             self._on_cancelled()

@@ -78,15 +78,20 @@ class Counter:
 
     # A person's hand
 
-    def regulate(self, control: Control | None) -> None:
-        """Obey what an operator decided: nobody is let in, the breaker does not count, or neither."""
+    def regulate(self, control: Control | None) -> bool:
+        """Obey what an operator decided: nobody is let in, the breaker does not count, or neither.
+
+        Whether steps may begin now that could not before.
+        """
         if control == self._control:
-            return
+            return False
+        was_shut = self.open_in_seconds() > 0
         self._control = control
         if self._reopening is not None:
             self._reopening.cancel()
             self._reopening = None
         self._serve()
+        return was_shut and self.open_in_seconds() <= 0
 
     def close(self) -> None:
         """The process is about to stop: let nobody in any more, and those in line stay there."""

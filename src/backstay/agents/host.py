@@ -33,10 +33,13 @@ class AgentHost:
     def report(self) -> dict[str, AgentReport]:
         return {name: counter.report() for name, counter in self._counters.items()}
 
-    def regulate(self, controls: Controls) -> None:
-        """Hold back what operators hold back, and nothing else."""
-        for name, counter in self._counters.items():
-            counter.regulate(controls.of(Subject.AGENT, name))
+    def regulate(self, controls: Controls) -> list[str]:
+        """Hold back what operators hold back, and nothing else; the agents whose steps may begin again."""
+        return [
+            name
+            for name, counter in self._counters.items()
+            if counter.regulate(controls.of(Subject.AGENT, name))
+        ]
 
     def close(self) -> None:
         """Begin no step any more; those at work go on."""

@@ -11,6 +11,7 @@ shapes        types that several routes take
 access        who is let in
 admission     how many tasks may wait
 watchers      how many may watch
+lookouts      one look for all who watch the same task
 problems      every error as RFC 9457 has it
 openapi       the document; docs_page shows it to people
 tasks, events, operators, records, health, metrics, documents: the handlers

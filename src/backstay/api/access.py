@@ -71,7 +71,7 @@ class Visitor(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_local(visitor: Visitor) -> None:
     """Raise unless a program of this machine asks, or a page that this server gave to a browser on it."""
-    if not _is_loopback(visitor.address):
+    if not is_loopback(visitor.address):
         raise Refused(
             FORBIDDEN,
             "without a token only this machine is served; create one with `backstay tokens create`",
@@ -113,7 +113,8 @@ def _as_caller(token: Token) -> Caller:
     return Caller(f"token:{token.name}", token.role)
 
 
-def _is_loopback(address: str | None) -> bool:
+def is_loopback(address: str | None) -> bool:
+    """Whether ``address`` is one that only this machine can reach; a name is none."""
     try:
         parsed = ipaddress.ip_address(address or "")
     except ValueError:
@@ -122,12 +123,14 @@ def _is_loopback(address: str | None) -> bool:
     return (mapped or parsed).is_loopback
 
 
+def is_this_machine(host: str) -> bool:
+    """Whether ``host``, a name or an address, is one that only this machine can reach."""
+    return host.lower() == "localhost" or is_loopback(host)
+
+
 def _names_this_machine(host: str) -> bool:
     match = _HOST.fullmatch(host)
-    if match is None:
-        return False
-    name = match["name"].lower()
-    return name == "localhost" or _is_loopback(name.strip("[]"))
+    return match is not None and is_this_machine(match["name"].strip("[]"))
 
 
 def _is_same(origin: str, host: str) -> bool:
@@ -146,7 +149,7 @@ class Guesses:
         self._by_address: OrderedDict[str, deque[float]] = OrderedDict()
 
     def check(self, address: str) -> None:
-        """Raise when the address guessed too often; what it sends is not looked at then."""
+        """Raise when the address guessed too often."""
         guesses = self._by_address.get(address, ())
         since = self._clock.monotonic() - GUESSES_WITHIN_SECONDS
         recent = [at for at in guesses if at > since]
@@ -201,14 +204,14 @@ class Guard:
         return LOOPBACK
 
     def _known(self, visitor: Visitor, tokens: Collection[Token]) -> Caller:
-        address = visitor.address or ""
-        self._guesses.check(address)
         secret = secret_in(visitor.authorization)
         if secret is None:
             raise _unauthorized("send the header `Authorization: Bearer …` with a token of this store")
         token = holder_of(secret, tokens)
         if token is None:
-            self._guesses.count(address)
+            # Only now: behind one address there may be many, and a wrong token locks out no right one.
+            self._guesses.check(visitor.address or "")
+            self._guesses.count(visitor.address or "")
             raise _unauthorized("this token opens nothing here; `backstay tokens ls` lists those that do")
         return _as_caller(token)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from starlette.datastructures import MutableHeaders
@@ -12,9 +13,18 @@ from starlette.websockets import WebSocketClose
 from backstay.api.access import Guard, Guesses, keyring
 from backstay.api.admission import Admission
 from backstay.api.calls import Service
+from backstay.api.health import hindrance
+from backstay.api.lookouts import Lookouts
 from backstay.api.openapi import document
 from backstay.api.ports import Ports
-from backstay.api.problems import as_refusal, mistake, response_of
+from backstay.api.problems import (
+    BUSY,
+    RETRY_AFTER_SECONDS,
+    Refused,
+    as_refusal,
+    mistake,
+    response_of,
+)
 from backstay.api.routes import ROUTES
 from backstay.api.routing import router
 from backstay.api.watchers import Watchers
@@ -40,11 +50,14 @@ def build(ports: Ports) -> ASGIApp:
             clock=clock,
         ),
         keyring=keyring(client.token_records, clock),
+        hindrance=hindrance(client, clock),
         watchers=Watchers(settings.watchers_max),
+        lookouts=Lookouts(client),
         document=document(ROUTES),
     )
     open_paths = [route.path for route in ROUTES if route.role is None]
-    return Border(Guard(router(ROUTES, service), service.keyring, Guesses(clock), open_paths=open_paths))
+    guard = Guard(router(ROUTES, service), service.keyring, Guesses(clock), open_paths=open_paths)
+    return Border(Occupancy(guard, requests_max=settings.connections_max, exempt=open_paths))
 
 
 class Border:
@@ -74,6 +87,37 @@ class Border:
             if send.started:
                 raise  # It is too late for another answer; the server cuts the connection.
             await response_of(refusal or mistake())(scope, receive, send)
+
+
+class Occupancy:
+    """Lets so many requests be under way; one more is refused, unless it asks how the process stands."""
+
+    def __init__(self, inner: ASGIApp, *, requests_max: int, exempt: Collection[str]) -> None:
+        self._inner = inner
+        self._requests_max = requests_max
+        self._exempt = frozenset(path.encode() for path in exempt)
+        self._under_way = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["raw_path"] in self._exempt:
+            await self._inner(scope, receive, send)
+            return
+        if self._under_way >= self._requests_max:
+            raise _too_busy(self._requests_max)
+        self._under_way += 1
+        try:
+            await self._inner(scope, receive, send)
+        finally:
+            self._under_way -= 1
+
+
+def _too_busy(requests_max: int) -> Refused:
+    return Refused(
+        BUSY,
+        f"{requests_max:,} requests are under way, which is the limit (setting connections_max);"
+        f" try again in {RETRY_AFTER_SECONDS} s",
+        headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+    )
 
 
 class Sending:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -12,7 +12,9 @@ from starlette.responses import Response
 
 from backstay.api.access import Caller, Keyring
 from backstay.api.admission import Admission
+from backstay.api.lookouts import Lookouts
 from backstay.api.ports import Ports
+from backstay.api.sampled import Sampled
 from backstay.api.watchers import Watchers
 from backstay.client import Client
 from backstay.errors import InvalidInput
@@ -21,6 +23,10 @@ Path = TypeVar("Path")
 Query = TypeVar("Query")
 Body = TypeVar("Body")
 Value = TypeVar("Value")
+
+
+# What keeps the store from being worked with; empty when nothing does.
+Hindrance = Sampled[str]
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,8 +40,11 @@ class Header(msgspec.Struct, frozen=True):
     pattern: str
     description: str
 
-    def checked(self, value: str) -> str:
-        """Raises InvalidInput, naming the header."""
+    def checked(self, values: Sequence[str]) -> str:
+        """The one value that was given. Raises InvalidInput, naming the header."""
+        if len(values) > 1:
+            raise InvalidInput(f"header {self.name} is given {len(values)} times; give it once")
+        [value] = values
         if not re.fullmatch(self.pattern, value):
             raise InvalidInput(f"header {self.name} is {value[:40]!r}; it must fit {self.pattern}")
         return value
@@ -48,7 +57,9 @@ class Service:
     ports: Ports
     admission: Admission
     keyring: Keyring
+    hindrance: Hindrance
     watchers: Watchers
+    lookouts: Lookouts
     # The OpenAPI document.
     document: Mapping[str, Any]
 

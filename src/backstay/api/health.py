@@ -7,11 +7,15 @@ from typing import Final, Literal
 
 import msgspec
 
-from backstay.api.calls import Call, Nothing
-from backstay.api.problems import DEAF, NOT_READY, Refused
+from backstay.api.calls import Call, Hindrance, Nothing
+from backstay.api.problems import DEAF, NOT_READY, Refused, detail_of
+from backstay.api.sampled import Sampled
+from backstay.client import Client
+from backstay.clock import Clock
 from backstay.errors import Unavailable
 
 STORE_SECONDS: Final = 2.0
+LOOKED_AT_EVERY_SECONDS: Final = 1.0
 
 
 class Alive(msgspec.Struct, frozen=True):
@@ -34,14 +38,24 @@ async def get_health(call: Call[Nothing, Nothing, Nothing]) -> Alive:
 
 
 async def get_readiness(call: Call[Nothing, Nothing, Nothing]) -> Ready:
-    ports = call.service.ports
-    if ports.health.draining:
+    if call.service.ports.health.draining:
         raise Refused(NOT_READY, "this process is about to stop; ask another")
-    try:
-        async with asyncio.timeout(STORE_SECONDS):
-            await ports.client.backlog(at_most=1)
-    except TimeoutError as error:
-        raise Refused(NOT_READY, f"the store did not answer within {STORE_SECONDS:.0f} s") from error
-    except Unavailable as error:
-        raise Refused(NOT_READY, str(error)) from error
+    if hindrance := await call.service.hindrance.get():
+        raise Refused(NOT_READY, hindrance)
     return Ready("ready")
+
+
+def hindrance(client: Client, clock: Clock) -> Hindrance:
+    """Why the store cannot be worked with, as of a moment ago; empty if it can. Anybody may ask for it."""
+
+    async def look() -> str:
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                await client.backlog(at_most=1)
+        except TimeoutError:
+            return f"the store did not answer within {STORE_SECONDS:.0f} s"
+        except Unavailable as error:
+            return detail_of(error)
+        return ""
+
+    return Sampled(look, seconds=LOOKED_AT_EVERY_SECONDS, clock=clock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
+from importlib.metadata import version
 from typing import Any, Final
 
 import msgspec
@@ -13,8 +14,6 @@ from backstay.api import problems
 from backstay.api.calls import Header
 from backstay.api.problems import Kind, Problem
 from backstay.api.routing import Route
-
-VERSION: Final = "1.0.0"
 
 _REFERENCE: Final = "#/components/schemas/{name}"
 _BEARER: Final = "bearer"
@@ -33,7 +32,7 @@ def document(routes: Iterable[Route]) -> Json:
         "openapi": "3.1.0",
         "info": {
             "title": "Backstay",
-            "version": VERSION,
+            "version": version("backstay"),
             "description": "Durable tasks: hand them in, watch them, step in. Instants are RFC 3339 in UTC.",
         },
         "paths": paths,
@@ -162,7 +161,7 @@ def possible_problems(route: Route) -> Iterator[Kind]:
     """What follows from the shape of a route, and what it names itself."""
     yield from (problems.INVALID, problems.INTERNAL, problems.UNAVAILABLE)
     if route.role is not None:
-        yield from (problems.UNAUTHORIZED, problems.FORBIDDEN, problems.TOO_MANY_GUESSES)
+        yield from (problems.UNAUTHORIZED, problems.FORBIDDEN, problems.TOO_MANY_GUESSES, problems.BUSY)
     if route.takes_body:
         yield from (
             problems.NOT_JSON,

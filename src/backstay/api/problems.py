@@ -22,6 +22,7 @@ from backstay.errors import (
     Overloaded,
     PayloadTooLarge,
     StoreFull,
+    StoreUnavailable,
     Unavailable,
     UnknownAgent,
     UnknownAlert,
@@ -30,6 +31,7 @@ from backstay.errors import (
     UnknownToken,
     UnknownWorkflow,
 )
+from backstay.observe import log
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -38,6 +40,10 @@ DETAIL_LENGTH_MAX: Final = 1_000
 
 # When the same call may succeed later and nobody knows when: soon, but not at once.
 RETRY_AFTER_SECONDS: Final = 1
+
+
+# Where the store is, and what it said, is nobody's business but the operator's.
+STORE_AWAY: Final = "the store does not answer; the server's log says why"
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -91,6 +97,7 @@ TOO_MANY_WATCHERS: Final = Kind(
 INTERNAL: Final = Kind("internal", HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong in the server")
 DEAF: Final = Kind("deaf", HTTPStatus.SERVICE_UNAVAILABLE, "A role of this process makes no progress")
 NOT_READY: Final = Kind("not-ready", HTTPStatus.SERVICE_UNAVAILABLE, "This process takes no work now")
+BUSY: Final = Kind("busy", HTTPStatus.SERVICE_UNAVAILABLE, "As many requests are under way as may be")
 UNAVAILABLE: Final = Kind("unavailable", HTTPStatus.SERVICE_UNAVAILABLE, "Not now; try again")
 
 #: The most precise entry for the class of an error counts.
@@ -141,7 +148,15 @@ def as_refusal(error: Exception) -> Refused | None:
     kind = kind_of(type(error)) if isinstance(error, BackstayError) else None
     if kind is None:
         return None
-    return Refused(kind, str(error), headers=_headers(error), **_members(error))
+    return Refused(kind, detail_of(error), headers=_headers(error), **_members(error))
+
+
+def detail_of(error: Exception) -> str:
+    """What a caller is told of ``error``; what is kept from them is logged."""
+    if not isinstance(error, StoreUnavailable):
+        return str(error)
+    log.warning("the store does not answer: %s", error)
+    return STORE_AWAY
 
 
 def mistake() -> Refused:

@@ -148,8 +148,8 @@ async def _call(route: Route, request: Request, service: Service) -> Call[Any, A
 
 
 def _headers(route: Route, request: Request) -> dict[str, str]:
-    given = ((header, request.headers.get(header.name)) for header in route.headers)
-    return {header.name: header.checked(value) for header, value in given if value is not None}
+    given = ((header, request.headers.getlist(header.name)) for header in route.headers)
+    return {header.name: header.checked(values) for header, values in given if values}
 
 
 async def _body(route: Route, request: Request, service: Service) -> Any:

@@ -11,7 +11,11 @@ from backstay.domain.task import ID_LENGTH_MAX
 ITEMS_MAX: Final = 1_000
 _KEY_MAX: Final = 2**63 - 1
 
-Id = Annotated[str, msgspec.Meta(pattern=f"^[A-Za-z0-9._:@~-]{{1,{ID_LENGTH_MAX}}}$")]
+ID_PATTERN: Final = f"[A-Za-z0-9._:@~-]{{1,{ID_LENGTH_MAX}}}"
+
+# In Python `$` admits a line break behind it. `\Z` would not, but the pattern stands in the schemas as
+# well, whose dialect is that of ECMAScript and does not know it.
+Id = Annotated[str, msgspec.Meta(pattern=rf"^{ID_PATTERN}$(?!\n)")]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=ITEMS_MAX, description="How many at most.")]
 Cursor = Annotated[int, msgspec.Meta(ge=1, le=_KEY_MAX, description="As `next` of the page before.")]
 Number = Annotated[int, msgspec.Meta(ge=1, le=_KEY_MAX)]

@@ -10,7 +10,7 @@ import msgspec
 
 from backstay.api.calls import Call, Header, Nothing, Reply
 from backstay.api.problems import KINDS, Refused
-from backstay.api.shapes import Because, Cursor, Id, Limit
+from backstay.api.shapes import ID_PATTERN, ITEMS_MAX, Because, Cursor, Id, Limit
 from backstay.domain.states import TaskState
 from backstay.domain.why import Reason
 from backstay.errors import Conflict, IllegalMove, InvalidInput
@@ -21,7 +21,7 @@ IDEMPOTENCY_KEY: Final = Header(
     "Idempotency-Key", "[!-~]{1,200}", "For 24 hours the same key means the same task; visible ASCII."
 )
 SIGNAL_KEY: Final = Header(
-    "Backstay-Signal-Key", "[!-~]{1,200}", "A signal with the same key counts once; as the parameter key."
+    "Backstay-Signal-Key", ID_PATTERN, "A signal with the same key counts once; as the parameter key."
 )
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -64,6 +64,11 @@ class TaskQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     created_before: Instant | None = None
     attribute: Annotated[str, msgspec.Meta(description="name:value", pattern="^[^:]+:")] | None = None
     limit: Limit = 100
+    cursor: Cursor | None = None
+
+
+class StepQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    limit: Limit = ITEMS_MAX
     cursor: Cursor | None = None
 
 
@@ -161,8 +166,8 @@ async def get_task(call: Call[TaskPath, Nothing, Nothing]) -> Task:
     return await call.client.task(call.path.id)
 
 
-async def list_steps(call: Call[TaskPath, Nothing, Nothing]) -> Page[Step]:
-    return Page(await call.client.steps(call.path.id))
+async def list_steps(call: Call[TaskPath, StepQuery, Nothing]) -> Page[Step]:
+    return await call.client.steps_page(call.path.id, after=call.query.cursor or 0, limit=call.query.limit)
 
 
 async def explain_task(call: Call[TaskPath, Nothing, Nothing]) -> Reason:

@@ -7,6 +7,7 @@ error: whatever a server says of a request is searched for it.
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -106,17 +107,28 @@ class Remote:
         """The task, and whether this very call created it."""
         optional = _given({"complete_by": complete_by, "attributes": attributes})
         body = {"workflow": workflow, "input": input, **optional}
-        if id is None:
-            return await self._post(Task, "tasks", json=body), True
         # PUT tells by its status what POST leaves open: whether the id was known.
-        answer = await self._send("PUT", _of(id), json=body)
-        return _read(answer, Task), answer.status == HTTPStatus.CREATED
+        if id is not None:
+            answer = await self._send("PUT", _of(id), json=body)
+            return _read(answer, Task), answer.status == HTTPStatus.CREATED
+        # And with an id of ours, what is sent again because its answer was lost enters no second task.
+        fresh = str(uuid.uuid4())
+        try:
+            return _read(await self._send("PUT", _of(fresh), json=body), Task), True
+        except Unavailable as error:
+            raise Unavailable(f"{error}; submit again with --id {fresh}, which enters it once") from None
 
     async def task(self, task_id: str) -> Task:
         return await self._get(Task, *_of(task_id))
 
     async def steps(self, task_id: str) -> list[Step]:
-        return (await self._get(Page[Step], *_of(task_id), "steps")).items
+        path = (*_of(task_id), "steps")
+        page = await self._get(Page[Step], *path)
+        steps = page.items
+        while page.next is not None:
+            page = await self._get(Page[Step], *path, params={"cursor": page.next})
+            steps += page.items
+        return steps
 
     async def tasks(self, wanted: TaskFilter) -> Page[Task]:
         return await self._get(

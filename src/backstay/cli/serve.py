@@ -62,8 +62,13 @@ def serve(
     # An HTTP server takes a while to import; no other command needs one.
     from backstay.runtime.server import serve as until_stopped  # noqa: PLC0415
 
-    with asyncio.Runner(loop_factory=_event_loop()) as runner:
-        runner.run(until_stopped(registry, settings, roles=wanted, ready=lambda at: _say_ready(at, wanted)))
+    serving = until_stopped(registry, settings, roles=wanted, ready=lambda at: _say_ready(at, wanted))
+    try:
+        with asyncio.Runner(loop_factory=_event_loop()) as runner:
+            runner.run(serving)
+    except asyncio.CancelledError:
+        note("stopped without waiting; what was at work is taken up again elsewhere")
+        raise typer.Exit(1) from None
 
 
 def _roles(names: str | None, *, has_code: bool) -> Roles:

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import re
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -53,7 +54,9 @@ def _imported(name: str) -> ModuleType:
 
 
 def _broken(name: str, error: BaseException) -> typer.BadParameter:
-    return _refused(f"module {name!r} cannot be imported: {type(error).__name__}: {error}")
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return _refused(f"module {name!r} cannot be imported: {type(error).__name__}: {error}{where}")
 
 
 def _refused(reason: str) -> typer.BadParameter:

@@ -16,8 +16,8 @@ class Role(StrEnum):
     """What a token lets its holder do."""
 
     READ = "read"  # look
-    SUBMIT = "submit"  # and hand in tasks, events and messages
-    OPERATE = "operate"  # and step in: resubmit, undo, pause, acknowledge
+    SUBMIT = "submit"  # and hand in tasks
+    OPERATE = "operate"  # and step in: resubmit, undo, signal, pause, acknowledge
     ADMIN = "admin"  # and manage tokens
 
     def includes(self, other: Role) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 import msgspec
+
+from backstay.domain.control import Subject
 
 
 class AlertKind(StrEnum):
@@ -14,6 +17,10 @@ class AlertKind(StrEnum):
     UNDO_MANUAL = "undo_manual"  # an undo is a person's work
     WORKFLOW_PAUSED = "workflow_paused"  # too many recoveries of one workflow
     AGENT_PAUSED = "agent_paused"  # too many recoveries of one agent's steps
+
+
+#: Which alert tells of a pause that the supervisor made.
+PAUSED: Final = {Subject.WORKFLOW: AlertKind.WORKFLOW_PAUSED, Subject.AGENT: AlertKind.AGENT_PAUSED}
 
 
 class NewAlert(msgspec.Struct, frozen=True, kw_only=True):

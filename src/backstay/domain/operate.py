@@ -15,7 +15,7 @@ import msgspec
 from backstay.domain.states import TASK_ARROWS, StepState, TaskState, advance_step, advance_task
 from backstay.domain.step import StepKind, StepRecord
 from backstay.domain.task import Request, TaskRecord
-from backstay.domain.undo import pivot_passed, undo_plan
+from backstay.domain.undo import pivot_passed, tried_again, undo_plan
 from backstay.errors import Conflict, IllegalMove, InvalidRequest, JournalMismatch, UnknownStep
 
 replace = msgspec.structs.replace
@@ -58,11 +58,7 @@ def request_undo(task: TaskRecord, steps: Sequence[StepRecord]) -> Amendment:
                 why="it did nothing yet; cancel it instead",
             )
         return Amendment(_ask(task, Request.UNDO))
-    again = [
-        replace(step, state=advance_step(step.state, StepState.UNDOING), undo_failures=0, error=None)
-        for step in steps
-        if step.state is StepState.UNDO_FAILED
-    ]
+    again = [tried_again(step) for step in steps if step.state is StepState.UNDO_FAILED]
     return Amendment(_moved(task, TaskState.UNDOING), again)
 
 
@@ -99,9 +95,11 @@ def complete_step(
     if step.state in (StepState.UNDOING, StepState.UNDO_FAILED):
         undone = replace(step, state=StepState.UNDONE, error=None, complete_by=None)
         return Amendment(_freed(task, TaskState.UNDOING), [undone])
+    # A result that the workflow could not read, which stopped it, may be put right.
+    unread = step.state is StepState.COMPLETED and _stopped_at(task, key)
     done = replace(
         step,
-        state=advance_step(step.state, StepState.COMPLETED, what=f"step {key}"),
+        state=step.state if unread else advance_step(step.state, StepState.COMPLETED, what=f"step {key}"),
         output=output,
         error=None,
         ended_at=now,
@@ -144,6 +142,13 @@ def reopened(step: StepRecord) -> StepRecord:
 
 def next_position(steps: Sequence[StepRecord]) -> int:
     return max((step.position for step in steps if step.position is not None), default=0) + 1
+
+
+def _stopped_at(task: TaskRecord, key: str) -> bool:
+    """Whether the task stopped because what is recorded of this step does not fit its code."""
+    error = task.error
+    mismatch = error is not None and (error.type, error.step) == (JournalMismatch.__name__, key)
+    return task.state is TaskState.ERROR and mismatch
 
 
 def _needs_holder(task: TaskRecord, steps: Sequence[StepRecord]) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from backstay.domain.states import StepState
 from backstay.domain.step import StepRecord, UndoKind
 
@@ -21,6 +23,13 @@ def undo_plan(steps: Iterable[StepRecord]) -> list[StepRecord]:
         step for step in steps if step.undo is not None and step.state not in _OVER and _has_effect(step)
     ]
     return sorted(wanted, key=_age, reverse=True)
+
+
+def tried_again(step: StepRecord) -> StepRecord:
+    """A step as it stands when an undo that failed is tried once more."""
+    if step.state is not StepState.UNDO_FAILED:
+        return step
+    return msgspec.structs.replace(step, state=StepState.UNDOING, undo_failures=0, error=None)
 
 
 def pivot_passed(steps: Iterable[StepRecord]) -> bool:

@@ -179,8 +179,10 @@ def _waiting(task: TaskRecord, steps: Sequence[StepRecord], around: Surroundings
 def _undoing(task: TaskRecord, steps: Sequence[StepRecord], around: Surroundings) -> Reason:
     manual = [step.key for step in steps if step.undo is UndoKind.MANUAL and step.state is StepState.UNDOING]
     if task.parked and manual:
+        stuck = [step.key for step in steps if step.state is StepState.UNDO_FAILED]
+        beside = f"; beside that the undo of {', '.join(stuck)} keeps failing" if stuck else ""
         return Reason(
-            f"the undo of {', '.join(manual)} is a person's work; confirm it when it is done",
+            f"the undo of {', '.join(manual)} is a person's work; confirm it when it is done{beside}",
             f"backstay tasks complete-step {task.id} {manual[0]}",
         )
     if task.parked:

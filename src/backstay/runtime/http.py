@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -12,15 +11,16 @@ from typing import Any, Final
 import uvicorn
 
 from backstay import api
+from backstay.api.access import is_this_machine
 from backstay.api.ports import Ports
 from backstay.client import Client
 from backstay.errors import InvalidSetting, Unavailable
+from backstay.runtime.protocol import CONNECTIONS_IN_RESERVE, HEAD_SECONDS, BoundedProtocol
 from backstay.runtime.running import Running
 from backstay.settings import Settings
 
-# Connections that the kernel keeps while we are busy; and how long an idle one may stay open.
+# Connections that the kernel keeps while we are busy.
 BACKLOG: Final = 2_048
-KEEP_ALIVE_SECONDS: Final = 15
 
 
 class _Server(uvicorn.Server):
@@ -64,7 +64,7 @@ def _config(running: Running, client: Client, settings: Settings) -> uvicorn.Con
         tls = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
     config = uvicorn.Config(
         api.build(ports),
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         lifespan="off",
         # The application logs what matters; a request that was answered does not.
@@ -74,8 +74,8 @@ def _config(running: Running, client: Client, settings: Settings) -> uvicorn.Con
         # Whoever stands in front of us may claim anything about who called.
         proxy_headers=False,
         backlog=BACKLOG,
-        limit_concurrency=settings.connections_max,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        limit_concurrency=settings.connections_max + CONNECTIONS_IN_RESERVE,
+        timeout_keep_alive=HEAD_SECONDS,
         timeout_graceful_shutdown=max(1, round(settings.drain.total_seconds())),
         **tls,
     )
@@ -112,22 +112,12 @@ def listen(settings: Settings) -> Iterator[socket.socket]:
 
 async def _check_access(client: Client, settings: Settings) -> None:
     """An open door belongs on loopback only."""
-    if is_loopback(settings.host) or await client.tokens():
+    if is_this_machine(settings.host) or await client.tokens():
         return
     raise InvalidSetting(
         f"host is {settings.host!r}, which others can reach, and no token exists;"
         " create one first: backstay tokens create --name me --role admin"
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach ``host``."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _address(listening: socket.socket, settings: Settings) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import timedelta
 from random import Random
 from typing import Final
@@ -11,9 +12,10 @@ from backstay.agents.host import AgentHost
 from backstay.clock import Alarms, Clock
 from backstay.definitions.registry import Registry
 from backstay.domain.control import Controls
+from backstay.domain.durations import describe
 from backstay.domain.lease import Owner
 from backstay.errors import Unavailable
-from backstay.observe import DRAIN_CUT_SHORT, STORE_UNAVAILABLE, emit
+from backstay.observe import DRAIN_CUT_SHORT, DRAINING, STORE_UNAVAILABLE, emit
 from backstay.pulse import Pulse
 from backstay.runtime.roles import Role, Roles
 from backstay.scheduler.loop import Scheduler
@@ -23,6 +25,8 @@ from backstay.supervisor.loop import Supervisor
 
 # A store that is away at start-up, or for long, is asked again after this pause.
 RECONNECT_SECONDS: Final = 1.0
+
+CONTROLS_PAUSE_SECONDS: Final = 0.1
 
 # How often a process that stops looks whether its agents have come to rest.
 DRAIN_LOOK_SECONDS: Final = 0.02
@@ -50,7 +54,10 @@ class Instance:
         self._settings = settings
         self._clock = clock
         self._alarms = Alarms(clock)
+        self._controls_known = asyncio.Event()
         self._controls_due = asyncio.Event()
+        # Agents whose steps may begin again; those who wait for that have not been called yet.
+        self._let_in: set[str] = set()
         # When the store last answered a sign of life, and when it last did not.
         self._answered = Pulse(clock)
         self._trouble = Pulse(clock)
@@ -76,12 +83,11 @@ class Instance:
         """All roles, until cancelled. Raises LeaseLost when this instance was declared dead."""
         stop_listening = self._store.listen(self._changed)
         try:
-            await self._read_controls()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._beat(), name="backstay-heartbeat")
-                group.create_task(self._keep_controls(), name="backstay-controls")
-                if self._scheduler is not None:
-                    group.create_task(self._scheduler.run(), name="backstay-scheduler")
+                if self._scheduler is not None and self._agents is not None:
+                    group.create_task(self._keep_controls(self._agents), name="backstay-controls")
+                    group.create_task(self._schedule(self._scheduler), name="backstay-scheduler")
                 if self._supervisor is not None:
                     group.create_task(self._supervisor.run(), name="backstay-supervisor")
         finally:
@@ -104,6 +110,7 @@ class Instance:
         """Begin nothing any more and let what is at work end, for so long at most."""
         if self._scheduler is None or self._agents is None:
             return
+        emit(DRAINING, in_flight=self._agents.in_flight, within=describe(within))
         self._scheduler.drain()
         self._agents.close()
         try:
@@ -157,27 +164,40 @@ class Instance:
             return Report()
         return Report(in_flight=self._scheduler.in_flight, agents=self._agents.report())
 
-    async def _keep_controls(self) -> None:
-        """Read what is held back when it changes, and now and then in any case."""
-        while True:
-            try:
-                async with asyncio.timeout(self._settings.heartbeat.total_seconds()):
-                    await self._controls_due.wait()
-            except TimeoutError:
-                pass
-            self._controls_due.clear()
-            await self._read_controls()
+    async def _schedule(self, scheduler: Scheduler) -> None:
+        # What is held back must be known before the first step begins.
+        await self._controls_known.wait()
+        await scheduler.run()
 
-    async def _read_controls(self) -> None:
-        if self._agents is None:
-            return
-        try:
-            self._agents.regulate(Controls(await self._store.records.controls()))
-        except Unavailable as error:
-            emit(STORE_UNAVAILABLE, error=error)
+    async def _keep_controls(self, agents: AgentHost) -> None:
+        """Read what is held back when it may have changed, and now and then in any case."""
+        while True:
+            self._controls_due.clear()
+            try:
+                await self._read_controls(agents)
+                self._controls_known.set()
+            except Unavailable as error:
+                emit(STORE_UNAVAILABLE, error=error)
+            # Others may write all the time: what they decided is looked at a few times a second.
+            await asyncio.sleep(CONTROLS_PAUSE_SECONDS)
+            await self._controls_called()
+
+    async def _controls_called(self) -> None:
+        seconds = self._settings.heartbeat.total_seconds()
+        # Until they have been read once, nothing is scheduled.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds if self._controls_known.is_set() else RECONNECT_SECONDS):
+                await self._controls_due.wait()
+
+    async def _read_controls(self, agents: AgentHost) -> None:
+        records = self._store.records
+        self._let_in.update(agents.regulate(Controls(await records.controls())))
+        for agent in sorted(self._let_in):
+            await records.call_for(agent, now=self._clock.now())
+            self._let_in.discard(agent)
 
     def _changed(self, changes: Changes) -> None:
-        if changes.controls:
+        if changes.controls or changes.foreign:
             self._controls_due.set()
 
     # Underneath

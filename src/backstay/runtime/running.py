@@ -109,16 +109,17 @@ class Running:
 
     async def _live(self) -> None:
         """One instance after the other: one that was declared dead starts again under a new id."""
-        while True:
+        while not self.draining:
             try:
                 owner = await self._register()
             except Unavailable as error:
                 emit(STORE_UNAVAILABLE, error=error)
                 await asyncio.sleep(RECONNECT_SECONDS)
                 continue
-            self._instance = self._new_instance(owner)
             try:
-                await self._instance.run()
+                if not self.draining:
+                    self._instance = self._new_instance(owner)
+                    await self._instance.run()
             except* LeaseLost:
                 emit(INSTANCE_DEAD, instance=owner.id)
             finally:

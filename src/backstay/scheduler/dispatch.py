@@ -228,6 +228,8 @@ class Dispatch:
     def _expired(self, call: StepCall) -> None:
         """The complete-by passed and the agent said nothing."""
         self._silence(call)
+        if self._ledger.steps[call.key].complete_by == self._ledger.task.hard_end:
+            return  # It ends with its task, which is stopped at this very instant.
         began = call.execution is not None
         if not began and call.ticket is not None:
             call.ticket.give_back()

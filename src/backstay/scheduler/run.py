@@ -31,7 +31,7 @@ from backstay.errors import (
     StepFailed,
     TaskFailed,
 )
-from backstay.observe import LEASE_LOST, emit
+from backstay.observe import LEASE_LOST, emit, log
 from backstay.scheduler.calls import Call
 from backstay.scheduler.deliveries import Deliveries
 from backstay.scheduler.dispatch import StepCall
@@ -260,6 +260,9 @@ class Run:
             return self._by_exception(refused)
 
     def _by_exception(self, error: BaseException) -> Ending:
+        if not isinstance(first_failure(error), BackstayError):
+            # A mistake in the workflow's own code: whoever mends it wants to know where.
+            log.error("workflow %s of task %s raised", self.task.workflow, self.task.id, exc_info=error)
         return by_exception(
             error,
             self._ledger,

@@ -76,7 +76,7 @@ class UndoRun:
         error = Failure("Crashes", "too many processes died while they ran this undo", permanent=True)
         for step in undo_plan(self._ledger.steps.values()):
             if step.state is StepState.UNDOING and not is_manual(step) and step.kind is StepKind.STEP:
-                self._ledger.put(replace(step, state=StepState.UNDO_FAILED, error=error))
+                self._give_up(step, error)
         self._ledger.put_task(replace(self.task, crash_count=0))
 
     def stands(self, task: TaskRecord, _signals: list[Signal]) -> None:
@@ -251,12 +251,22 @@ class UndoRun:
     def _failed(self, record: StepRecord, error: Failure, *, pause: timedelta | None = None) -> None:
         failures = record.undo_failures + 1
         given_up = error.permanent or failures >= self._workflow.recovery.undo_attempts
-        state = StepState.UNDO_FAILED if given_up else StepState.UNDOING
-        self._ledger.put(replace(record, state=state, undo_failures=failures, error=error))
+        failed = replace(record, undo_failures=failures, error=error)
+        if given_up:
+            self._give_up(failed, error)
+        else:
+            self._ledger.put(replace(failed, state=StepState.UNDOING))
         if pause and not given_up:
             self._park(self._services.clock.now() + pause)
         else:
             self._next()
+
+    def _give_up(self, step: StepRecord, error: Failure) -> None:
+        """Call a person now: the other undos go on, and one of them may wait for somebody for days."""
+        self._ledger.put(replace(step, state=StepState.UNDO_FAILED, error=error))
+        self._ledger.call_for(
+            NewAlert(kind=AlertKind.UNDO_FAILED, message=error.message, task_id=self.task.id, step=step.key)
+        )
 
     # A child
 
@@ -294,16 +304,8 @@ class UndoRun:
         self._ledger.put_task(
             replace(self.task, state=state, locked_by=None, complete_by=None, wake_at=None, parked=False)
         )
-        for step in stuck:
-            self._report(step)
         self._write(lambda: None)
         self._close()
-
-    def _report(self, stuck: StepRecord) -> None:
-        message = stuck.error.message if stuck.error else "no error was recorded"
-        self._ledger.call_for(
-            NewAlert(kind=AlertKind.UNDO_FAILED, message=message, task_id=self.task.id, step=stuck.key)
-        )
 
     def _park(self, until: datetime | None) -> None:
         self._ledger.put_task(

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from backstay.domain.access import TOKENS_MAX, Token
-from backstay.domain.alert import Alert, AlertKind, NewAlert
+from backstay.domain.alert import PAUSED, Alert, NewAlert
 from backstay.domain.audit import Act
 from backstay.domain.control import Control, Forced, Subject
 from backstay.domain.states import SETTLED, TaskState
@@ -26,6 +26,9 @@ SIGNALS_MAX: Final = 10_000
 #: How many rounds of the supervisor are kept, and how long what it recovered.
 ROUNDS_KEPT: Final = 1_000
 RECOVERIES_KEPT: Final = timedelta(days=1)
+
+#: How long an instance that has ended is remembered.
+INSTANCES_KEPT: Final = timedelta(days=7)
 
 #: How many tasks are called when an agent goes on; the others wake by their own times.
 CALLED_MAX: Final = 10_000
@@ -139,7 +142,7 @@ def held_back(control: Control, known: Control | None) -> Control | None:
 
 def pausing(control: Control, message: str) -> tuple[Act, NewAlert]:
     """How the trail and a person are told of what the supervisor holds back."""
-    kind = AlertKind.WORKFLOW_PAUSED if control.subject is Subject.WORKFLOW else AlertKind.AGENT_PAUSED
+    kind = PAUSED[control.subject]
     target = f"{control.subject}:{control.name}"
     act = Act(who=control.by, action="pause", target=target, reason=control.reason)
     return act, NewAlert(kind=kind, message=message)
@@ -158,11 +161,17 @@ def is_forgiven(before: Control | None, after: Control) -> bool:
 
 def agent_goes_on(before: Control | None, after: Control) -> bool:
     """Whether the tasks are to be called that were parked because of an agent."""
-    return after.subject is Subject.AGENT and _goes_on(before, after)
+    return after.subject is Subject.AGENT and (_goes_on(before, after) or _is_let_in(before, after))
 
 
 def _goes_on(before: Control | None, after: Control) -> bool:
     return _stops(before) and not _stops(after)
+
+
+def _is_let_in(before: Control | None, after: Control) -> bool:
+    """Whether a breaker that may have opened by itself is held closed from now on."""
+    was_closed = before is not None and before.breaker is Forced.CLOSED
+    return after.breaker is Forced.CLOSED and not was_closed and not after.paused
 
 
 def _stops(control: Control | None) -> bool:

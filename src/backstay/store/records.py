@@ -57,6 +57,13 @@ class Records(Protocol):
         had to be recovered before.
         """
 
+    async def call_for(self, agent: str, *, now: datetime) -> None:
+        """Have the tasks looked at again that were parked because of an agent.
+
+        Asked by a process that lets its steps begin again: some may have parked after it was let go on, and
+        before that process had heard of it.
+        """
+
     # Alerts and the trail
 
     async def alerts(self, wanted: AlertFilter) -> list[Alert]: ...
@@ -81,3 +88,6 @@ class Records(Protocol):
 
     async def remember(self, key: str, meant: Remembered, *, keep: timedelta, now: datetime) -> Remembered:
         """What ``key`` stands for: what it was first used for within ``keep``, else what is ``meant`` now."""
+
+    async def forget(self, key: str, meant: Remembered) -> None:
+        """Let ``key`` be used anew, if it still stands for what is ``meant``."""

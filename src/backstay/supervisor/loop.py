@@ -83,9 +83,7 @@ class Supervisor:
                 await self._store.step_down(leader, now=self._clock.now())
 
     async def _round(self, leader: Leader, *, recorded: bool) -> Round:
-        done = await sweep(
-            self._store, leader, settings=self._settings, now=self._clock.now(), spare=self._spare
-        )
+        done = await sweep(self._store, leader, settings=self._settings, clock=self._clock, spare=self._spare)
         if recorded or not done.idle:
             await self._store.record_round(leader, done)
         return done

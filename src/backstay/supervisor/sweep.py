@@ -13,8 +13,9 @@ from typing import Final
 
 import msgspec
 
-from backstay.domain.alert import AlertKind
-from backstay.domain.control import Control, Subject
+from backstay.clock import Clock
+from backstay.domain.alert import PAUSED
+from backstay.domain.control import Control
 from backstay.domain.durations import describe
 from backstay.domain.intensity import Excess, excesses
 from backstay.domain.lease import Leader, Owner
@@ -32,35 +33,33 @@ EXPIRY_GRACE: Final = timedelta(seconds=5)
 
 BY: Final = "supervisor"
 
-_ALERTS: Final = {
-    Subject.WORKFLOW: AlertKind.WORKFLOW_PAUSED,
-    Subject.AGENT: AlertKind.AGENT_PAUSED,
-}
-
 
 async def sweep(
-    store: Supervision, leader: Leader, *, settings: Settings, now: datetime, spare: Owner | None
+    store: Supervision, leader: Leader, *, settings: Settings, clock: Clock, spare: Owner | None
 ) -> Round:
-    """One round under ``leader``. Raises LeaseLost as soon as another leads."""
-    nothing = Round(at=now, epoch=leader.epoch)
-    if not await store.work_waits(lease=settings.lease, grace=EXPIRY_GRACE, now=now, spare=spare):
+    """One round under ``leader``. Raises LeaseLost as soon as another leads, or its lease has run out."""
+    nothing = Round(at=clock.now(), epoch=leader.epoch)
+    if not await store.work_waits(lease=settings.lease, grace=EXPIRY_GRACE, now=nothing.at, spare=spare):
         return nothing
-    buried = await store.bury(leader, lease=settings.lease, now=now, spare=spare)
-    overrun = await _runs_in_pages(lambda: store.expire_runs(leader, grace=EXPIRY_GRACE, now=now, limit=PAGE))
+    # The time is taken anew for each: a round that stalls in between must not act by its beginning.
+    buried = await store.bury(leader, lease=settings.lease, now=clock.now(), spare=spare)
+    overrun = await _runs_in_pages(
+        lambda: store.expire_runs(leader, grace=EXPIRY_GRACE, now=clock.now(), limit=PAGE)
+    )
     done = msgspec.structs.replace(
         nothing,
         freed=buried.runs + buried.undos,
         overrun=overrun.runs + overrun.undos,
         undos=buried.undos + overrun.undos,
         steps_expired=await _in_pages(
-            lambda: store.expire_steps(leader, grace=EXPIRY_GRACE, now=now, limit=PAGE)
+            lambda: store.expire_steps(leader, grace=EXPIRY_GRACE, now=clock.now(), limit=PAGE)
         ),
-        woken=await _in_pages(lambda: store.wake(leader, now=now, limit=PAGE)),
+        woken=await _in_pages(lambda: store.wake(leader, now=clock.now(), limit=PAGE)),
     )
     if not done.recovered:
         return done
     emit(RECOVERED, freed=done.freed, overrun=done.overrun, steps_expired=done.steps_expired)
-    paused = await _hold_back_excesses(store, leader, settings=settings, now=now)
+    paused = await _hold_back_excesses(store, leader, settings=settings, now=clock.now())
     return msgspec.structs.replace(done, paused=paused)
 
 
@@ -101,5 +100,5 @@ async def _hold_back(
     message = f"{excess.subject} {excess.name} is paused after {reason}; find out why, then resume it"
     paused = await store.hold_back(leader, control, message=message, now=now)
     if paused:
-        alert(_ALERTS[excess.subject], **{str(excess.subject): excess.name}, reason=reason)
+        alert(PAUSED[excess.subject], **{str(excess.subject): excess.name}, reason=reason)
     return paused

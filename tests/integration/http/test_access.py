@@ -166,11 +166,7 @@ async def test_the_table_gives_each_route_the_role_it_should_have(served: Served
         return {f"{route.method} {route.path}" for route in ROUTES if route.role is role}
 
     assert needed(None) == {"GET /healthz", "GET /readyz"}
-    assert needed(Role.SUBMIT) == {
-        "POST /v1/tasks",
-        "PUT /v1/tasks/{id}",
-        "POST /v1/tasks/{id}/signal/{name}",
-    }
+    assert needed(Role.SUBMIT) == {"POST /v1/tasks", "PUT /v1/tasks/{id}"}
     assert needed(Role.ADMIN) == {
         "GET /v1/tokens",
         "POST /v1/tokens",
@@ -210,17 +206,27 @@ async def test_what_others_did_to_tokens_is_known_within_a_second(served: Served
 # Guessing
 
 
-async def test_an_address_that_guesses_is_not_listened_to_for_a_while(served: Served, locked: str):
+async def test_an_address_that_guesses_is_told_to_wait_and_a_right_token_opens_all_the_same(
+    served: Served, locked: str
+):
     for number in range(GUESSES_MAX):
         assert (await served.get("/v1/tasks", token=f"guess-{number}")).status == 401
 
-    blocked = await served.get("/v1/tasks", token=locked)
+    blocked = await served.get("/v1/tasks", token="one-more")
     assert (blocked.status, blocked.problem) == (429, "too-many-guesses")
     assert blocked.headers["Retry-After"] == "10"
     assert (await served.get("/healthz")).status == 200
+    assert (await served.get("/v1/tasks", token=locked)).status == 200
 
     served.clock.pass_time(timedelta(seconds=10))
-    assert (await served.get("/v1/tasks", token=locked)).status == 200
+    assert (await served.get("/v1/tasks", token="another")).status == 401
+
+
+async def test_a_right_token_never_counts_as_a_guess(served: Served, locked: str):
+    for _ in range(GUESSES_MAX + 1):
+        assert (await served.get("/v1/tasks", token=locked)).status == 200
+
+    assert (await served.get("/v1/tasks", token="wrong")).status == 401
 
 
 # On this machine, without any token

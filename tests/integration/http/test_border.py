@@ -9,10 +9,12 @@ import re
 import aiohttp
 import pytest
 
+from backstay.api.problems import STORE_AWAY
 from backstay.api.routes import ROUTES
 from backstay.errors import StoreFull, StoreUnavailable
 from tests.support.serving import HOST, Served
 
+STORE = "postgresql://me@10.0.0.7/shop"
 SECURITY = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -97,18 +99,41 @@ async def test_a_mistake_of_ours_tells_nothing_and_is_logged(
 
 @pytest.mark.parametrize(
     ("error", "problem"),
-    [(StoreUnavailable("the disk is busy"), "unavailable"), (StoreFull("the disk is full"), "store-full")],
+    [
+        (StoreUnavailable(f"{STORE} does not answer"), "unavailable"),
+        (StoreFull(f"{STORE}: disk full"), "store-full"),
+    ],
 )
 async def test_a_store_that_is_away_means_try_again(
-    served: Served, monkeypatch: pytest.MonkeyPatch, error: Exception, problem: str
+    served: Served,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    problem: str,
 ):
     async def fails(_task_id: str) -> None:
         raise error
 
     monkeypatch.setattr(served.store, "task", fails)
-    answer = await served.get("/v1/tasks/t")
+    with caplog.at_level(logging.WARNING, logger="backstay"):
+        answer = await served.get("/v1/tasks/t")
 
     assert (answer.status, answer.problem, answer.headers["Retry-After"]) == (503, problem, "1")
+    assert answer.detail == STORE_AWAY
+    [record] = caplog.records
+    assert "postgresql://me@10.0.0.7/shop" in record.getMessage()
+
+
+async def test_who_is_not_let_in_does_not_learn_where_the_store_is(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+):
+    async def fails(_records: object) -> None:
+        raise StoreUnavailable(f"{STORE} does not answer")
+
+    monkeypatch.setattr(type(served.store.records), "tokens", fails)
+    answer = await served.get("/v1/tasks")
+
+    assert (answer.status, answer.detail) == (503, STORE_AWAY)
 
 
 async def test_a_body_that_never_comes_is_given_up(served: Served, monkeypatch: pytest.MonkeyPatch):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import logging
 import re
+from datetime import timedelta
 
 import pytest
 
+from backstay.api.problems import STORE_AWAY
 from backstay.api.routes import ROUTES
 from backstay.domain.breaker import BreakerState
 from backstay.errors import StoreUnavailable
@@ -18,6 +21,13 @@ from backstay.testing.promises.holder import Holder
 from tests.support.serving import Served
 
 # Documents
+
+
+async def test_patterns_are_written_as_every_reader_of_the_document_knows_them(served: Served):
+    patterns = re.findall(rb'"pattern":"([^"]+)"', (await served.get("/openapi.json")).body)
+
+    assert patterns
+    assert not [one for one in patterns if re.search(rb"\\[AZz]|\(\?P", one)]
 
 
 async def test_every_route_is_in_the_document_with_what_may_come_of_it(served: Served):
@@ -128,14 +138,31 @@ async def test_a_process_that_is_about_to_stop_is_well_but_not_ready(served: Ser
     assert (answer.status, answer.problem) == (503, "not-ready")
 
 
-async def test_who_cannot_reach_the_store_is_not_ready(served: Served, monkeypatch: pytest.MonkeyPatch):
+async def test_who_cannot_reach_the_store_is_not_ready_and_says_no_more(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    async def fails(*, at_most: int) -> int:
+        raise StoreUnavailable("postgresql://me@10.0.0.7/shop does not answer")
+
+    monkeypatch.setattr(served.store, "backlog", fails)
+    with caplog.at_level(logging.WARNING, logger="backstay"):
+        answers = [await served.get("/readyz") for _ in range(5)]
+
+    assert {(answer.status, answer.problem) for answer in answers} == {(503, "not-ready")}
+    assert {answer.detail for answer in answers} == {STORE_AWAY}
+    assert len([record for record in caplog.records if "10.0.0.7" in record.getMessage()]) == 1
+
+
+async def test_readiness_is_known_again_within_a_second(served: Served, monkeypatch: pytest.MonkeyPatch):
     async def fails(*, at_most: int) -> int:
         raise StoreUnavailable("the disk is gone")
 
-    monkeypatch.setattr(served.store, "backlog", fails)
-    answer = await served.get("/readyz")
+    with monkeypatch.context() as broken:
+        broken.setattr(served.store, "backlog", fails)
+        away = await served.get("/readyz")
+    served.clock.pass_time(timedelta(seconds=1))
 
-    assert (answer.status, answer.detail) == (503, "the disk is gone")
+    assert (away.status, (await served.get("/readyz")).status) == (503, 200)
 
 
 async def test_who_waits_for_the_store_too_long_is_not_ready(served: Served, monkeypatch: pytest.MonkeyPatch):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import aiohttp
 import msgspec
+import pytest
 
 from backstay.api.events import BEAT_EVERY_SECONDS
+from backstay.api.lookouts import JOURNALS_PER_SECOND
 from backstay.domain.access import Role
 from backstay.domain.states import StepState, TaskState
 from backstay.errors import StoreUnavailable
@@ -47,9 +49,9 @@ class Stream:
 
 
 @asynccontextmanager
-async def watching(served: Served, *, token: str = "") -> AsyncIterator[Stream]:
+async def watching(served: Served, id: str = "t", *, token: str = "") -> AsyncIterator[Stream]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with served.session.get(f"{served.url}/v1/tasks/t/events", headers=headers) as response:
+    async with served.session.get(f"{served.url}/v1/tasks/{id}/events", headers=headers) as response:
         assert response.status == 200, await response.text()
         assert response.headers["Content-Type"].startswith("text/event-stream")
         assert response.headers["Cache-Control"] == "no-store"
@@ -98,6 +100,112 @@ async def test_a_task_that_stopped_may_go_on_and_the_stream_stays_open(served: S
 
         await served.post("/v1/tasks/t/resubmit")
         assert (await stream.event())[1]["state"] == "pending"
+
+
+class Reads:
+    """Counts how often journals are read, and of which task."""
+
+    def __init__(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.of: list[str] = []
+        self._steps = served.store.steps
+        monkeypatch.setattr(served.store, "steps", self)
+
+    async def __call__(self, task_id: str) -> Any:
+        self.of.append(task_id)
+        return await self._steps(task_id)
+
+
+async def test_a_task_is_looked_at_once_for_all_who_watch_it(
+    served: Served, alice: Holder, monkeypatch: pytest.MonkeyPatch
+):
+    task = await held(served, alice)
+    await alice.write(task, steps=[a_step(StepState.RUNNING)])
+    reads = Reads(served, monkeypatch)
+
+    async with AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(watching(served)) for _ in range(10)]
+        for stream in streams:
+            assert [(await stream.event())[0] for _ in range(2)] == ["task", "step"]
+        await asyncio.sleep(2)
+        # Two a second, and what opening and closing took.
+        assert len(reads.of) <= 8
+
+        await alice.write(task, steps=[a_step(StepState.COMPLETED)])
+        for stream in streams:
+            assert (await stream.event())[1]["output"] == 7
+
+
+async def test_only_so_many_journals_are_read_in_a_second(
+    served: Served, alice: Holder, monkeypatch: pytest.MonkeyPatch
+):
+    names = [f"t{number}" for number in range(30)]
+    for name in names:
+        await served.put(f"/v1/tasks/{name}", BODY)
+    reads = Reads(served, monkeypatch)
+
+    async with AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(watching(served, name)) for name in names]
+        began = asyncio.get_running_loop().time()
+        for stream in streams:
+            assert (await stream.event())[0] == "task"
+        await asyncio.sleep(2)
+        seconds = asyncio.get_running_loop().time() - began
+
+    assert set(reads.of) == set(names)
+    assert len(reads.of) <= JOURNALS_PER_SECOND * (seconds + 1)
+
+
+async def test_the_journal_of_a_task_that_stopped_is_not_read_again_before_it_goes_on(
+    served: Served, alice: Holder, monkeypatch: pytest.MonkeyPatch
+):
+    task = await held(served, alice)
+    await alice.leave(task, TaskState.ERROR)
+    reads = Reads(served, monkeypatch)
+
+    async with watching(served) as stream:
+        await stream.event()
+        await asyncio.sleep(1.2)
+        assert reads.of == ["t"]
+
+        async with watching(served) as second:
+            assert (await second.event())[1]["state"] == "error"
+        await served.post("/v1/tasks/t/resubmit")
+        assert (await stream.event())[1]["state"] == "pending"
+
+
+async def test_when_nobody_watches_any_more_nobody_looks(
+    served: Served, alice: Holder, monkeypatch: pytest.MonkeyPatch
+):
+    await held(served, alice)
+    reads = Reads(served, monkeypatch)
+    async with watching(served) as stream:
+        await stream.event()
+        stream.response.close()
+
+    async def lookouts() -> list[str]:
+        return [one.get_name() for one in asyncio.all_tasks() if "lookout" in one.get_name()]
+
+    await eventually(lookouts, lambda found: not found, what="the end of the lookout")
+    before = len(reads.of)
+    await asyncio.sleep(0.7)
+    assert len(reads.of) == before
+
+
+async def test_a_mistake_of_ours_ends_the_stream_and_is_logged(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    await served.put("/v1/tasks/t", BODY)
+
+    async def fails(_task_id: str) -> None:
+        raise RuntimeError("nobody thought of this")
+
+    async with watching(served) as stream:
+        await stream.event()
+        monkeypatch.setattr(served.store, "task", fails)
+
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await stream.block()
+    assert "a request failed" in caplog.text
 
 
 async def test_a_sign_of_life_comes_now_and_then(served: Served):

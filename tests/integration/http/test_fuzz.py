@@ -44,9 +44,6 @@ CHECKS: list[CheckFunction] = [
     response_schema_conformance,
 ]
 
-#: A key stands for what was tried with it, also when that was in conflict with a task that was there.
-NOT_COMPARED = {"idempotency_key"}
-
 #: What is there to be found: chance alone would only ever meet a 404.
 KNOWN = {
     "id": ["held", "stopped", "1"],
@@ -72,11 +69,7 @@ def content(path: Path) -> dict[str, list[Any]]:
     """Every row of every table."""
     with closing(sqlite3.connect(path)) as connection:
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        return {
-            name: connection.execute(f'SELECT * FROM "{name}"').fetchall()
-            for (name,) in names
-            if name not in NOT_COMPARED
-        }
+        return {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for (name,) in names}
 
 
 class Fuzzer:

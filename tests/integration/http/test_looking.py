@@ -126,6 +126,33 @@ async def test_the_steps_of_a_task_are_shown_with_their_values(served: Served, a
     assert set(why) == {"reason", "command"}
 
 
+async def test_the_steps_of_a_task_come_page_by_page(served: Served, alice: Holder):
+    task = await held(served, alice)
+    keys = [f"charge:{number}" for number in range(1, 6)]
+    steps = [a_step(key=key, position=place) for place, key in enumerate(keys, start=1)]
+    assert await alice.write(task, steps=steps) is None
+
+    pages = [(await served.get("/v1/tasks/t/steps?limit=2")).json]
+    while (cursor := pages[-1]["next"]) is not None:
+        pages.append((await served.get(f"/v1/tasks/t/steps?limit=2&cursor={cursor}")).json)
+
+    assert [[step["key"] for step in page["items"]] for page in pages] == [keys[:2], keys[2:4], keys[4:]]
+    assert (await served.get("/v1/tasks/t/steps?limit=5")).json["next"] is None
+    assert (await served.get("/v1/tasks/t/steps?cursor=99")).json == {"items": [], "next": None}
+
+
+@pytest.mark.parametrize("query", ["?limit=0", "?limit=1001", "?cursor=0", "?cursor=x", "?colour=red"])
+async def test_a_query_for_steps_that_means_nothing_is_refused(served: Served, query: str):
+    assert (await served.get(f"/v1/tasks/t/steps{query}")).status == 422
+
+
+async def test_an_id_has_no_line_break_at_its_end(served: Served):
+    answer = await served.get("/v1/tasks/t%0A")
+
+    assert (answer.status, answer.problem) == (422, "invalid-input")
+    assert "$.id" in answer.detail
+
+
 async def test_a_task_that_ended_shows_its_result(served: Served, alice: Holder):
     task = await held(served, alice)
     await alice.leave(task, TaskState.PROCESSED, output=b'{"total":7}')

@@ -191,6 +191,16 @@ async def test_a_signal_with_a_key_counts_once(served: Served, alice: Holder):
     assert [signal.payload for signal in standing.signals] == [b"1", b"2", b"3", b"3"]
 
 
+@pytest.mark.parametrize("key", ["a b", "a/b", "{}", "x" * 201])
+async def test_a_signal_key_is_as_an_id(served: Served, alice: Holder, key: str):
+    await held(served, alice)
+
+    answer = await served.post("/v1/tasks/t/signal/word", Backstay_Signal_Key=key)
+
+    assert (answer.status, answer.problem) == (422, "invalid-input")
+    assert "header Backstay-Signal-Key" in answer.detail
+
+
 async def test_a_signal_may_say_nothing(served: Served, alice: Holder):
     task = await held(served, alice)
 

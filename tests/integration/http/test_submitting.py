@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from backstay.api.bodies import MARGIN_BYTES, NESTING_MAX
+from backstay.errors import StoreUnavailable
 from tests.integration.http.conftest import Serve
 from tests.support.serving import Served
 
@@ -137,6 +139,57 @@ async def test_a_key_is_not_used_up_by_what_was_refused(served: Served):
     accepted = await served.post("/v1/tasks", ORDER, Idempotency_Key="k1")
 
     assert (refused.status, accepted.status) == (422, 202)
+
+
+async def test_a_key_is_not_used_up_by_an_id_that_is_taken(served: Served):
+    await served.put("/v1/tasks/taken", ANYTHING)
+
+    refused = await served.post("/v1/tasks", {**ORDER, "id": "taken"}, Idempotency_Key="k1")
+    accepted = await served.post("/v1/tasks", {**ORDER, "id": "free"}, Idempotency_Key="k1")
+    other = await served.post("/v1/tasks", {**ORDER, "id": "another"}, Idempotency_Key="k1")
+
+    assert (refused.status, refused.problem) == (409, "id-conflict")
+    assert (accepted.status, accepted.json["id"]) == (202, "free")
+    assert (other.status, sorted(await entered(served))) == (422, ["free", "taken"])
+
+
+async def test_a_key_whose_task_never_came_to_be_may_be_used_for_another(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+):
+    async def away(_tasks: object, *, now: object) -> None:
+        raise StoreUnavailable("the disk is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(served.store, "submit", away)
+        in_doubt = await served.post("/v1/tasks", ORDER, Idempotency_Key="k1")
+    other = await served.post("/v1/tasks", ANYTHING, Idempotency_Key="k1")
+
+    assert (in_doubt.status, other.status) == (503, 202)
+    assert await entered(served) == [other.json["id"]]
+
+
+async def test_a_key_in_doubt_still_stands_for_the_same_task(served: Served, monkeypatch: pytest.MonkeyPatch):
+    submit = served.store.submit
+
+    async def lost(tasks: Any, *, now: Any) -> None:
+        await submit(tasks, now=now)
+        raise StoreUnavailable("the answer was lost")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(served.store, "submit", lost)
+        in_doubt = await served.post("/v1/tasks", ORDER, Idempotency_Key="k1")
+    again = await served.post("/v1/tasks", ORDER, Idempotency_Key="k1")
+
+    assert (in_doubt.status, again.status) == (503, 202)
+    assert await entered(served) == [again.json["id"]]
+
+
+async def test_two_keys_are_refused(served: Served):
+    body = msgspec.json.encode(ORDER)
+    keys = ("Idempotency-Key: k1", "Idempotency-Key: k1")
+
+    assert await served.exactly("POST", "/v1/tasks", *keys, *_sized(body)) == 422
+    assert await entered(served) == []
 
 
 async def test_many_at_once_with_one_key_are_one_task(served: Served):

@@ -90,7 +90,13 @@ class PostgresRecords:
         if is_forgiven(before, after):
             await tables.run("forgive", subject=after.subject, name=after.name)
         if agent_goes_on(before, after):
-            await tables.run("call_for_agent", agent=after.name, now=self._judged(now), limit=CALLED_MAX)
+            await self._call_for(tables, after.name, now)
+
+    async def call_for(self, agent: str, *, now: datetime) -> None:
+        await self._session().write(lambda tables, _changes: self._call_for(tables, agent, now))
+
+    async def _call_for(self, tables: Tables, agent: str, now: datetime) -> None:
+        await tables.run("call_for_agent", agent=agent, now=self._judged(now), limit=CALLED_MAX)
 
     # Alerts and the trail
 
@@ -139,7 +145,7 @@ class PostgresRecords:
         async def operation(tables: Tables, _changes: Changes) -> None:
             await self._alone(tables, "tokens")  # or two could both find room for one
             if not await tables.run("insert_token", **SHAPE.token_values(token)):
-                raise Conflict(f"there is a token {token.name!r} already; choose another name")
+                raise Conflict(f"there is or was a token {token.name!r}; choose another name")
             [[count]] = await tables.run("count_tokens")
             check_room_for_token(count)
             await tables.record(act, now, before=None, after=token_facts(token))
@@ -174,6 +180,12 @@ class PostgresRecords:
             return Remembered(digest=digest, task_id=task_id)
 
         return await self._session().write(operation)
+
+    async def forget(self, key: str, meant: Remembered) -> None:
+        async def operation(tables: Tables, _changes: Changes) -> None:
+            await tables.run("forget_key", key=key, digest=meant.digest, task_id=meant.task_id)
+
+        await self._session().write(operation)
 
     # Underneath
 

@@ -33,7 +33,13 @@ from backstay.store.base import (
     TaskFilter,
     Transition,
 )
-from backstay.store.decisions import amended, check_room_for_signal, listing
+from backstay.store.decisions import (
+    FORGOTTEN_PER_ROW,
+    INSTANCES_KEPT,
+    amended,
+    check_room_for_signal,
+    listing,
+)
 from backstay.store.postgres.callers import Callers
 from backstay.store.postgres.connection import LOST, Server
 from backstay.store.postgres.contact import Contact
@@ -151,6 +157,9 @@ class PostgresStore:
                 runs=runs,
                 roles=as_json(instance.roles),
                 now=self._judged(now),
+            )
+            await tables.run(
+                "forget_instances", kept=INSTANCES_KEPT, now=self._judged(now), limit=FORGOTTEN_PER_ROW
             )
             return Owner(instance.id, 1)
 

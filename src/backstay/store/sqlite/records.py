@@ -55,6 +55,9 @@ class SqliteRecords:
 
         return await self._session().write(operation)
 
+    async def call_for(self, agent: str, *, now: datetime) -> None:
+        await self._session().write(lambda tables, _changes: _call_for(tables, agent, now))
+
     # Alerts and the trail
 
     async def alerts(self, wanted: AlertFilter) -> list[Alert]:
@@ -97,7 +100,7 @@ class SqliteRecords:
     async def add_token(self, token: Token, act: Act, *, now: datetime) -> None:
         def operation(tables: Tables, _changes: Changes) -> None:
             if tables.run("insert_token", **SHAPE.token_values(token)).fetchone() is None:
-                raise Conflict(f"there is a token {token.name!r} already; choose another name")
+                raise Conflict(f"there is or was a token {token.name!r}; choose another name")
             [count] = tables.run("count_tokens").fetchone()
             check_room_for_token(count)
             tables.record(act, now, before=None, after=token_facts(token))
@@ -137,6 +140,12 @@ class SqliteRecords:
 
         return await self._session().write(operation)
 
+    async def forget(self, key: str, meant: Remembered) -> None:
+        def operation(tables: Tables, _changes: Changes) -> None:
+            tables.run("forget_key", key=key, digest=meant.digest, task_id=meant.task_id)
+
+        await self._session().write(operation)
+
 
 def put_control(
     tables: Tables, changes: Changes, before: Control | None, after: Control, act: Act, *, now: datetime
@@ -151,4 +160,8 @@ def put_control(
     if is_forgiven(before, after):
         tables.run("forgive", subject=after.subject, name=after.name)
     if agent_goes_on(before, after):
-        tables.run("call_for_agent", agent=after.name, now=micros(now), limit=CALLED_MAX)
+        _call_for(tables, after.name, now)
+
+
+def _call_for(tables: Tables, agent: str, now: datetime) -> None:
+    tables.run("call_for_agent", agent=agent, now=micros(now), limit=CALLED_MAX)

@@ -33,7 +33,13 @@ from backstay.store.base import (
     TaskFilter,
     Transition,
 )
-from backstay.store.decisions import amended, check_room_for_signal, listing
+from backstay.store.decisions import (
+    FORGOTTEN_PER_ROW,
+    INSTANCES_KEPT,
+    amended,
+    check_room_for_signal,
+    listing,
+)
 from backstay.store.rows import as_json
 from backstay.store.sqlfile import load_queries
 from backstay.store.sqlite.callers import Callers
@@ -129,6 +135,7 @@ class SqliteStore:
                 roles=as_json(instance.roles),
                 now=micros(now),
             )
+            tables.run("forget_instances", before=micros(now - INSTANCES_KEPT), limit=FORGOTTEN_PER_ROW)
             return Owner(instance.id, 1)
 
         return await self._session.write(operation)

@@ -222,6 +222,43 @@ class ControlPromises(Promises):
         await force_breaker(store, clock, "bank", Forced.CLOSED)
         assert await store.supervision.wake(leader, now=clock.now(), limit=MANY) == 1
 
+    async def test_a_breaker_that_is_held_closed_lets_in_those_who_waited_for_it_to_close(
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder
+    ) -> None:
+        await self._parked(alice, "t", a_step(StepState.PENDING), wake_at=clock.now() + RUN_TIME)
+
+        await force_breaker(store, clock, "bank", Forced.CLOSED)
+
+        assert await store.supervision.wake(leader, now=clock.now(), limit=MANY) == 1
+
+    async def test_who_waits_for_an_agent_can_be_called(
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder
+    ) -> None:
+        later = clock.now() + RUN_TIME
+        await self._parked(alice, "t", a_step(StepState.PENDING), wake_at=later)
+        await self._parked(alice, "other", a_step(StepState.PENDING, agent="drone"), wake_at=later)
+
+        await store.records.call_for("bank", now=clock.now())
+
+        assert await store.supervision.wake(leader, now=clock.now(), limit=MANY) == 1
+        assert [one.task.id for one in await alice.claim()] == ["t"]
+
+    async def test_ending_a_pause_forgets_what_was_recovered_before(
+        self, store: Store, clock: ManualClock, leader: Leader, alice: Holder
+    ) -> None:
+        begun = clock.now()
+        await alice.hold("t")
+        clock.pass_time(RUN_TIME + SECOND)
+        await store.beat(alice.owner, now=clock.now())
+        leader = await store.supervision.lead(str(leader.holder), lease=RUN_TIME, now=clock.now())
+        await store.supervision.expire_runs(leader, grace=SECOND, now=clock.now(), limit=MANY)
+        await pause(store, clock, Subject.WORKFLOW, "ship")
+        assert len(await store.supervision.recoveries(since=begun)) == 1
+
+        await resume(store, clock, Subject.WORKFLOW, "ship")
+
+        assert await store.supervision.recoveries(since=begun) == []
+
     async def _parked(
         self,
         alice: Holder,

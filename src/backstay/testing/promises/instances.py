@@ -9,6 +9,7 @@ from backstay.domain.lease import Leader
 from backstay.domain.states import StepState, TaskState
 from backstay.errors import LeaseLost
 from backstay.store.base import AgentReport, NewInstance, Report, Runnable, Store
+from backstay.store.decisions import INSTANCES_KEPT
 from backstay.store.supervision import Freed
 from backstay.testing.clock import ManualClock
 from backstay.testing.promises.holder import (
@@ -37,6 +38,30 @@ class InstancePromises(Promises):
         assert one.runs == (("ship", 1), ("bill", 3))
         assert one.report == Report(), "it has told nothing yet"
         assert one.started_at == one.heartbeat_at == clock.now()
+
+    async def test_the_living_are_listed_however_many_have_died_since(
+        self, store: Store, clock: ManualClock, alice: Holder
+    ) -> None:
+        clock.pass_time(SECOND)
+        for number in range(3):
+            other = await Holder.joined(store, clock, f"crashing-{number}")
+            await store.retire(other.owner, now=clock.now())
+
+        first, *others = await store.instances()
+
+        assert (first.id, first.live) == ("alice", True)
+        assert [one.live for one in others] == [False] * 3
+
+    async def test_those_that_ended_long_ago_are_forgotten(
+        self, store: Store, clock: ManualClock, alice: Holder
+    ) -> None:
+        gone = await Holder.joined(store, clock, "gone")
+        await store.retire(gone.owner, now=clock.now())
+        clock.pass_time(INSTANCES_KEPT + SECOND)
+
+        await Holder.joined(store, clock, "new")
+
+        assert {one.id for one in await store.instances()} == {"alice", "new"}
 
     async def test_a_sign_of_life_is_recorded(self, store: Store, clock: ManualClock, alice: Holder) -> None:
         clock.pass_time(SECOND)

@@ -323,6 +323,24 @@ class RecordPromises(Promises):
 
         assert [await remember(key, new, now=clock.now()) for key in reversed(keys)] == [new] * 50
 
+    async def test_a_key_that_is_forgotten_may_be_used_anew_unless_it_stands_for_something_else(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        remember = partial(store.records.remember, keep=HOUR)
+        first, second = Remembered(digest="d1", task_id="t1"), Remembered(digest="d2", task_id="t2")
+        await remember("k", first, now=clock.now())
+        await remember("another", first, now=clock.now())
+
+        for other in (second, replace(first, digest="d2"), replace(first, task_id="t2")):
+            await store.records.forget("k", other)
+            assert await remember("k", second, now=clock.now()) == first
+
+        await store.records.forget("k", first)
+        await store.records.forget("never used", first)
+
+        assert await remember("k", second, now=clock.now()) == second
+        assert await remember("another", second, now=clock.now()) == first
+
     async def test_those_who_use_a_key_at_once_are_all_told_the_same(
         self, store: Store, clock: ManualClock
     ) -> None:

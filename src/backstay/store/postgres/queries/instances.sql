@@ -18,8 +18,13 @@ UPDATE {schema}.instance SET live = false, epoch = epoch + 1
 RETURNING id;
 
 -- name: list_instances
+-- Those that live first: however many have ended since, they are there.
 SELECT {instance_columns} FROM {schema}.instance
- ORDER BY started_at DESC LIMIT 1000;
+ ORDER BY live DESC, started_at DESC LIMIT 1000;
+
+-- name: forget_instances
+DELETE FROM {schema}.instance
+ WHERE id IN (SELECT id FROM {schema}.instance WHERE NOT live AND heartbeat_at < {now} - :kept::interval LIMIT :limit);
 
 -- name: instance_epochs
 -- Locked until the commit: declaring one of them dead has to wait for what is written here, and what

@@ -119,3 +119,6 @@ RETURNING digest, task_id;
 
 -- name: remembered_key
 SELECT digest, task_id FROM {schema}.idempotency_key WHERE key = :key;
+
+-- name: forget_key
+DELETE FROM {schema}.idempotency_key WHERE key = :key AND digest = :digest AND task_id = :task_id;

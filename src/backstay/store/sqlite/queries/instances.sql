@@ -14,8 +14,13 @@ UPDATE instance SET heartbeat_at = :now, report = coalesce(:report, report)
 UPDATE instance SET live = 0, epoch = epoch + 1 WHERE id = :id AND epoch = :epoch AND live = 1;
 
 -- name: list_instances
+-- Those that live first: however many have ended since, they are there.
 SELECT {instance_columns} FROM instance
- ORDER BY started_at DESC LIMIT 1000;
+ ORDER BY live DESC, started_at DESC LIMIT 1000;
+
+-- name: forget_instances
+DELETE FROM instance
+ WHERE id IN (SELECT id FROM instance WHERE live = 0 AND heartbeat_at < :before LIMIT :limit);
 
 -- name: instance_epochs
 SELECT id, epoch FROM instance WHERE live = 1 AND id IN (SELECT value FROM json_each(:ids));

@@ -107,3 +107,6 @@ RETURNING digest, task_id;
 
 -- name: remembered_key
 SELECT digest, task_id FROM idempotency_key WHERE key = :key;
+
+-- name: forget_key
+DELETE FROM idempotency_key WHERE key = :key AND digest = :digest AND task_id = :task_id;
