@@ -47,7 +47,7 @@ lock: $(UV) ## compile the lock files anew, with the newest versions allowed
 	@$(COMPILE) --upgrade --all-extras --constraints requirements/run.lock \
 		--output-file requirements/dev.lock >/dev/null
 
-bench: setup ## measure throughput and latency of the durable core
+bench: setup ## measure throughput, latency and idle cost of the durable core
 	@$(PY) -m bench
 
 chaos: setup ## run the crash tests at full length
