@@ -23,7 +23,6 @@ from backstay.errors import (
     InvalidInput,
     InvalidRequest,
     TaskFailed,
-    UnknownTask,
     UnknownWorkflow,
 )
 from backstay.operating import Operator
@@ -189,27 +188,14 @@ class Client(Operator):
             raise
 
     async def _bound(self, key: str, meant: Remembered) -> Remembered:
-        """What ``key`` stands for. Raises InvalidInput if that is a task with other content."""
-        known = await self._remembered(key, meant)
-        if known.digest != meant.digest and not await self._exists(known.task_id):
-            await self._store.records.forget(key, known)
-            known = await self._remembered(key, meant)
+        """What ``key`` stands for. Raises InvalidInput if that is other content."""
+        known = await self._store.records.remember(key, meant, keep=KEYS_KEPT, now=self._clock.now())
         if known.digest != meant.digest:
             raise InvalidInput(
                 f"idempotency key {key[:40]!r} was used for other content within the last"
                 f" {describe(KEYS_KEPT)}; use a new key for a new submission"
             )
         return known
-
-    async def _remembered(self, key: str, meant: Remembered) -> Remembered:
-        return await self._store.records.remember(key, meant, keep=KEYS_KEPT, now=self._clock.now())
-
-    async def _exists(self, task_id: str) -> bool:
-        try:
-            await self._store.task(task_id)
-        except UnknownTask:
-            return False
-        return True
 
     async def _version_elsewhere(self, workflow: str) -> int:
         found = next((one for one in await self.workflows() if one.name == workflow and one.versions), None)

@@ -50,8 +50,7 @@ def serve(
 ) -> None:
     """Run an application: the HTTP interface, the scheduler with its agents, the supervisor.
 
-    SIGTERM or Ctrl-C stops gracefully: nothing new is begun, what is at work may end; a second one does
-    not wait.
+    SIGTERM or Ctrl-C stops gracefully: what is at work may end. A second one does not wait.
     """
     settings = Settings.load(
         {"store": store, "host": host, "port": port, "tls_cert": tls_cert, "tls_key": tls_key}

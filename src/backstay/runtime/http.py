@@ -69,6 +69,7 @@ def _config(running: Running, client: Client, settings: Settings) -> uvicorn.Con
         lifespan="off",
         # The application logs what matters; a request that was answered does not.
         log_config=None,
+        log_level="warning",
         access_log=False,
         server_header=False,
         # Whoever stands in front of us may claim anything about who called.

@@ -153,9 +153,7 @@ async def test_a_key_is_not_used_up_by_an_id_that_is_taken(served: Served):
     assert (other.status, sorted(await entered(served))) == (422, ["free", "taken"])
 
 
-async def test_a_key_whose_task_never_came_to_be_may_be_used_for_another(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_key_in_doubt_is_given_to_nothing_else(served: Served, monkeypatch: pytest.MonkeyPatch):
     async def away(_tasks: object, *, now: object) -> None:
         raise StoreUnavailable("the disk is gone")
 
@@ -163,9 +161,19 @@ async def test_a_key_whose_task_never_came_to_be_may_be_used_for_another(
         broken.setattr(served.store, "submit", away)
         in_doubt = await served.post("/v1/tasks", ORDER, Idempotency_Key="k1")
     other = await served.post("/v1/tasks", ANYTHING, Idempotency_Key="k1")
+    again = await served.post("/v1/tasks", ORDER, Idempotency_Key="k1")
 
-    assert (in_doubt.status, other.status) == (503, 202)
-    assert await entered(served) == [other.json["id"]]
+    assert (in_doubt.status, other.status, again.status) == (503, 422, 202)
+    assert await entered(served) == [again.json["id"]]
+
+
+async def test_of_many_contents_at_once_with_one_key_one_is_accepted(served: Served):
+    bodies = [{**ANYTHING, "input": number} for number in range(20)]
+
+    answers = await asyncio.gather(*(served.post("/v1/tasks", body, Idempotency_Key="k1") for body in bodies))
+
+    assert sorted(answer.status for answer in answers) == [202] + [422] * 19
+    assert len(await entered(served)) == 1
 
 
 async def test_a_key_in_doubt_still_stands_for_the_same_task(served: Served, monkeypatch: pytest.MonkeyPatch):
