@@ -106,6 +106,8 @@ class Shell:
                 yield
             finally:
                 server.terminate()
+                # To its end: who writes into a pipe that nobody reads any more does not end well.
+                server.communicate(timeout=PATIENCE_SECONDS)
         assert server.returncode == 0
 
     def until_shown(self, command: str, shown: list[str]) -> None:
