@@ -7,12 +7,13 @@ BackstayError
 │   ├── InvalidId                an id does not fit the pattern
 │   ├── InvalidInput             a value does not fit the declared type, or is not JSON
 │   ├── PayloadTooLarge          a value is larger than the payload limit
-│   ├── UnknownWorkflow          no workflow of that name and version
-│   ├── UnknownTask              no task of that id
-│   ├── UnknownStep              no step of that key
-│   ├── UnknownAlert             no alert of that id
-│   ├── UnknownToken             no token of that name
-│   ├── UnknownAgent             no agent of that name
+│   ├── Unknown                  what it names is not there
+│   │   ├── UnknownWorkflow          no workflow of that name and version
+│   │   ├── UnknownTask              no task of that id
+│   │   ├── UnknownStep              no step of that key
+│   │   ├── UnknownAlert             no alert of that id
+│   │   ├── UnknownToken             no token of that name
+│   │   └── UnknownAgent             no agent of that name
 │   ├── NotInWorkflow            a workflow call outside a workflow, or the reverse
 │   └── InvalidHttpRequest       an HttpAgent cannot send this; Permanent as well
 ├── Conflict                 look again: the state is not what the caller thought
@@ -77,11 +78,15 @@ class PayloadTooLarge(InvalidRequest):
         self.limit_bytes = limit_bytes
 
 
-class UnknownWorkflow(InvalidRequest):
+class Unknown(InvalidRequest):
+    """The request is written well; what it names is not there."""
+
+
+class UnknownWorkflow(Unknown):
     """No workflow of that name is registered."""
 
 
-class UnknownTask(InvalidRequest):
+class UnknownTask(Unknown):
     """There is no task with this id."""
 
     def __init__(self, task_id: str) -> None:
@@ -91,7 +96,7 @@ class UnknownTask(InvalidRequest):
         self.task_id = task_id
 
 
-class UnknownStep(InvalidRequest):
+class UnknownStep(Unknown):
     """The task has no step with this key."""
 
     def __init__(self, task_id: str, key: str) -> None:
@@ -102,21 +107,21 @@ class UnknownStep(InvalidRequest):
         self.key = key
 
 
-class UnknownAlert(InvalidRequest):
+class UnknownAlert(Unknown):
     """There is no alert with this id."""
 
     def __init__(self, alert_id: int) -> None:
         super().__init__(f"there is no alert {alert_id}; `backstay alerts ls` lists what is there")
 
 
-class UnknownToken(InvalidRequest):
+class UnknownToken(Unknown):
     """There is no token with this name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no token {name!r}; `backstay tokens ls` lists what is there")
 
 
-class UnknownAgent(InvalidRequest):
+class UnknownAgent(Unknown):
     """No instance has an agent of this name."""
 
     def __init__(self, name: str) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from backstay.clock import Clock
 from backstay.definitions.codec import check_size, encode
@@ -15,6 +15,7 @@ from backstay.definitions.workflows import Workflow
 from backstay.domain.durations import LONGEST, duration
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, check_id
+from backstay.domain.text import is_text
 from backstay.errors import BackstayError, InvalidInput, InvalidRequest
 from backstay.settings import Settings
 from backstay.store.base import Store, Submitted
@@ -163,7 +164,7 @@ def _instant(value: str | timedelta, now: datetime) -> datetime:
 def _checked_reply_to(reply_to: object) -> str | None:
     if reply_to is None:
         return None
-    if not _is_text(reply_to) or not 1 <= len(reply_to) <= REPLY_TO_LENGTH_MAX:
+    if not is_text(reply_to) or not 1 <= len(reply_to) <= REPLY_TO_LENGTH_MAX:
         raise InvalidInput(
             f"reply_to is {reply_to!r:.60}; it must be text of 1 to {REPLY_TO_LENGTH_MAX} characters"
         )
@@ -176,15 +177,10 @@ def _checked_attributes(attributes: object) -> dict[str, str]:
     if len(attributes) > ATTRIBUTES_MAX:
         raise InvalidInput(f"attributes has {len(attributes)} entries; {ATTRIBUTES_MAX} are allowed")
     for name, value in attributes.items():
-        if not _is_text(name) or not _is_text(value):
+        if not is_text(name) or not is_text(value):
             raise InvalidInput(f"attribute {name!r}: names and values must be text")
         if not 1 <= len(name) <= ATTRIBUTE_LENGTH_MAX or len(value) > ATTRIBUTE_LENGTH_MAX:
             raise InvalidInput(
                 f"attribute {name[:40]!r} is too long; {ATTRIBUTE_LENGTH_MAX} characters are allowed"
             )
     return dict(attributes)
-
-
-def _is_text(value: object) -> TypeGuard[str]:
-    """Whether ``value`` is text that every store can keep: half of a surrogate pair and NUL are none."""
-    return isinstance(value, str) and not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in value)

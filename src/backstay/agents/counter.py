@@ -103,7 +103,7 @@ class Counter:
 
     @property
     def _held(self) -> bool:
-        return self._control is not None and (self._control.paused or self._forced is Forced.OPEN)
+        return self._control is not None and self._control.shuts
 
     def _breaker(self) -> BreakerState:
         if self._forced is not None:

@@ -37,24 +37,12 @@ from backstay.cli.render import complain
 from backstay.cli.serve import serve
 from backstay.cli.submit import submit
 from backstay.cli.supervise import supervise
-from backstay.errors import (
-    BackstayError,
-    InvalidRequest,
-    UnknownAgent,
-    UnknownAlert,
-    UnknownStep,
-    UnknownTask,
-    UnknownToken,
-    UnknownWorkflow,
-)
+from backstay.errors import BackstayError, InvalidRequest, Unknown
 
 __all__ = ["main"]
 
 FAILED: Final = 1
 USAGE: Final = 2
-
-# The request was written well; what it names is not there.
-_FACTS: Final = (UnknownTask, UnknownStep, UnknownAgent, UnknownWorkflow, UnknownAlert, UnknownToken)
 
 # The base of all that typer says about a command line; it has no public name of its own.
 _UsageError: Final[Any] = typer.BadParameter.__base__
@@ -106,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def exit_code(error: BackstayError) -> int:
     """2 when the same command would fail on every store, 1 when it met a fact."""
-    return USAGE if isinstance(error, InvalidRequest) and not isinstance(error, _FACTS) else FAILED
+    return USAGE if isinstance(error, InvalidRequest) and not isinstance(error, Unknown) else FAILED
 
 
 def _write_anything() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from backstay.domain.task import TaskRecord
+from backstay.domain.text import is_text
 from backstay.errors import InvalidInput
 
 REASON_LENGTH_MAX: Final = 1_000
@@ -51,6 +52,8 @@ def checked_reason(reason: object) -> str | None:
     """Return ``reason`` if it can be recorded."""
     if reason is None:
         return None
-    if not isinstance(reason, str) or len(reason) > REASON_LENGTH_MAX or "\0" in reason:
-        raise InvalidInput(f"reason must be text of at most {REASON_LENGTH_MAX:,} characters")
+    if not is_text(reason) or len(reason) > REASON_LENGTH_MAX:
+        raise InvalidInput(
+            f"reason must be text of at most {REASON_LENGTH_MAX:,} characters, without NUL"
+        )
     return reason

@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from backstay.domain.control import Subject
+from backstay.domain.alert import PAUSED, NewAlert
+from backstay.domain.audit import Act
+from backstay.domain.control import Control, Subject
 
 
 class Excess(NamedTuple):
@@ -31,3 +33,10 @@ def excesses(recoveries: Iterable[tuple[str, str | None, int]], *, most: int) ->
         culprit = (Subject.WORKFLOW, workflow) if agent is None else (Subject.AGENT, agent)
         counts[culprit] += number
     return [Excess(subject, name, number) for (subject, name), number in counts.items() if number > most]
+
+
+def pausing(control: Control, message: str) -> tuple[Act, NewAlert]:
+    """How the trail and a person are told of what is held back."""
+    target = f"{control.subject}:{control.name}"
+    act = Act(who=control.by, action="pause", target=target, reason=control.reason)
+    return act, NewAlert(kind=PAUSED[control.subject], message=message)

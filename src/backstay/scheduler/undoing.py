@@ -251,11 +251,11 @@ class UndoRun:
     def _failed(self, record: StepRecord, error: Failure, *, pause: timedelta | None = None) -> None:
         failures = record.undo_failures + 1
         given_up = error.permanent or failures >= self._workflow.recovery.undo_attempts
-        failed = replace(record, undo_failures=failures, error=error)
+        failed = replace(record, undo_failures=failures)
         if given_up:
             self._give_up(failed, error)
         else:
-            self._ledger.put(replace(failed, state=StepState.UNDOING))
+            self._ledger.put(replace(failed, state=StepState.UNDOING, error=error))
         if pause and not given_up:
             self._park(self._services.clock.now() + pause)
         else:

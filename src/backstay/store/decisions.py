@@ -7,19 +7,16 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, Final
 
-import msgspec
-
 from backstay.domain.access import TOKENS_MAX, Token
-from backstay.domain.alert import PAUSED, Alert, NewAlert
-from backstay.domain.audit import Act
-from backstay.domain.control import Control, Forced, Subject
+from backstay.domain.alert import Alert
+from backstay.domain.control import Control, workflow_goes_on
 from backstay.domain.states import SETTLED, TaskState
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError, IdConflict, InvalidRequest, UnknownAlert
 from backstay.store.base import Changes, Submitted, TaskFilter
 from backstay.store.records import AlertFilter, AuditFilter
 from backstay.store.rows import Row
-from backstay.store.supervision import Freed
+from backstay.store.supervision import Freed, Round
 
 SIGNALS_MAX: Final = 10_000
 
@@ -130,52 +127,18 @@ def freed(states: Iterable[str]) -> Freed:
     return Freed(runs=len(undos) - sum(undos), undos=sum(undos))
 
 
+def is_repeated(newest: Round | None, done: Round) -> bool:
+    """Whether a round is told in place of the one before: of idle ones in a row only the last is kept."""
+    return newest is not None and newest.idle and done.idle
+
+
 # Controls
-
-
-def held_back(control: Control, known: Control | None) -> Control | None:
-    """The pause that is to be, or ``None`` when there is one already. A forced breaker stays as it is."""
-    if known is not None and known.paused:
-        return None
-    return control if known is None else msgspec.structs.replace(control, breaker=known.breaker)
-
-
-def pausing(control: Control, message: str) -> tuple[Act, NewAlert]:
-    """How the trail and a person are told of what the supervisor holds back."""
-    kind = PAUSED[control.subject]
-    target = f"{control.subject}:{control.name}"
-    act = Act(who=control.by, action="pause", target=target, reason=control.reason)
-    return act, NewAlert(kind=kind, message=message)
 
 
 def regulated(before: Control | None, after: Control, changes: Changes) -> None:
     changes.controls = True
-    if after.subject is Subject.WORKFLOW and _goes_on(before, after):
+    if workflow_goes_on(before, after):
         changes.claimable = True
-
-
-def is_forgiven(before: Control | None, after: Control) -> bool:
-    """Whether a person ended a pause: what was recovered before that is no reason for the next one."""
-    return before is not None and before.paused and not after.paused
-
-
-def agent_goes_on(before: Control | None, after: Control) -> bool:
-    """Whether the tasks are to be called that were parked because of an agent."""
-    return after.subject is Subject.AGENT and (_goes_on(before, after) or _is_let_in(before, after))
-
-
-def _goes_on(before: Control | None, after: Control) -> bool:
-    return _stops(before) and not _stops(after)
-
-
-def _is_let_in(before: Control | None, after: Control) -> bool:
-    """Whether a breaker that may have opened by itself is held closed from now on."""
-    was_closed = before is not None and before.breaker is Forced.CLOSED
-    return after.breaker is Forced.CLOSED and not was_closed and not after.paused
-
-
-def _stops(control: Control | None) -> bool:
-    return control is not None and (control.paused or control.breaker is Forced.OPEN)
 
 
 # Alerts and tokens

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from backstay.domain.control import Control
+from backstay.domain.control import Control, held_back
+from backstay.domain.intensity import pausing
 from backstay.domain.lease import Leader, Owner
 from backstay.errors import LeaseLost
 from backstay.store.base import Changes
@@ -18,8 +19,7 @@ from backstay.store.decisions import (
     Tally,
     crashes,
     freed,
-    held_back,
-    pausing,
+    is_repeated,
     taken_away,
 )
 from backstay.store.postgres.connection import Server
@@ -178,7 +178,7 @@ class PostgresSupervision:
         async def operation(tables: Tables, _changes: Changes) -> None:
             newest = await tables.run("list_rounds", limit=1)
             values = SHAPE.round_values(done)
-            if newest and done.idle and SHAPE.round(newest[0]).idle:
+            if is_repeated(SHAPE.round(newest[0]) if newest else None, done):
                 await tables.run("repeat_round", round_id=newest[0][0], **values)
             else:
                 await tables.run("insert_round", **values)

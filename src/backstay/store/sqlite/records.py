@@ -8,20 +8,18 @@ from datetime import datetime, timedelta
 from backstay.domain.access import Token
 from backstay.domain.alert import Alert
 from backstay.domain.audit import Act, Entry
-from backstay.domain.control import Control, Subject
+from backstay.domain.control import Control, Subject, agent_goes_on, is_forgiven
 from backstay.domain.control import facts as control_facts
 from backstay.errors import Conflict, UnknownAlert, UnknownToken
 from backstay.store.base import Changes
 from backstay.store.decisions import (
     CALLED_MAX,
     FORGOTTEN_PER_ROW,
-    agent_goes_on,
     alert_facts,
     alert_listing,
     audit_listing,
     check_alert_id,
     check_room_for_token,
-    is_forgiven,
     regulated,
     token_facts,
 )

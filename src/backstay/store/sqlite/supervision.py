@@ -7,7 +7,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from backstay.domain.control import Control
+from backstay.domain.control import Control, held_back
+from backstay.domain.intensity import pausing
 from backstay.domain.lease import Leader, Owner, is_stale
 from backstay.errors import LeaseLost
 from backstay.store.base import Changes, InstanceRecord
@@ -18,8 +19,7 @@ from backstay.store.decisions import (
     Tally,
     crashes,
     freed,
-    held_back,
-    pausing,
+    is_repeated,
     taken_away,
 )
 from backstay.store.sqlite.liveness import Liveness
@@ -180,7 +180,7 @@ class SqliteSupervision:
         def operation(tables: Tables, _changes: Changes) -> None:
             newest = tables.run("list_rounds", limit=1).fetchone()
             values = SHAPE.round_values(done)
-            if newest is not None and done.idle and SHAPE.round(newest).idle:
+            if is_repeated(newest and SHAPE.round(newest), done):
                 tables.run("repeat_round", round_id=newest[0], **values)
             else:
                 tables.run("insert_round", **values)
