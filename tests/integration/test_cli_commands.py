@@ -567,7 +567,10 @@ def test_what_is_written_wrongly_is_a_mistake(operator: Operator, command: str, 
 def test_a_reason_that_is_too_long_is_refused(operator: Operator):
     done = operator.type("workflows", "pause", "approve", "--reason", "x" * 1_001)
 
-    assert (done.code, done.err) == (2, "Error: reason must be text of at most 1,000 characters\n")
+    assert (done.code, done.err) == (
+        2,
+        "Error: reason must be text of at most 1,000 characters, without NUL\n",
+    )
 
 
 # Where a command works

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
@@ -13,6 +14,7 @@ import pytest
 
 from backstay import App
 from backstay.domain.lease import Owner
+from backstay.observe import INSTANCE_DEAD, counters
 from backstay.runtime import open_store
 from backstay.runtime.http import answering, listen
 from backstay.runtime.roles import ALL
@@ -126,11 +128,17 @@ async def test_a_process_that_is_declared_dead_while_it_stops_does_not_begin_ane
         assert running.client is not None
         [instance] = await eventually(running.client.instances, lambda seen: len(seen) == 1)
         running.draining = True
+        dead = counters[INSTANCE_DEAD]
 
         await database_buries(database, instance)
 
-        # Its next sign of life is refused; after that there would be another one.
-        await asyncio.sleep(1.0)
+        async def noticed() -> int:
+            return counters[INSTANCE_DEAD] - dead
+
+        await eventually(noticed, bool, what="a sign of life that is refused")
+        # Whoever began anew would be registered before its end is waited for.
+        assert running._life is not None
+        await asyncio.wait_for(asyncio.shield(running._life), 10)
         assert await running.client.instances() == []
 
 
@@ -160,7 +168,10 @@ async def test_while_the_store_is_away_a_process_is_not_ready_and_still_healthy(
 
         with outage(own_postgres):
             assert await eventually(probes.ready, lambda status: status == 503) == 503
-            await asyncio.sleep(1.5)  # Longer than the lease after which a silent role would be deaf.
-            assert (await probes.health())[0] == 200
+            # For longer than the lease after which a silent role would be deaf.
+            away_until = time.monotonic() + 1.5
+            while time.monotonic() < away_until:
+                assert (await probes.health())[0] == 200
+                await asyncio.sleep(0.05)
 
         assert await eventually(probes.ready, lambda status: status == 200) == 200

@@ -183,12 +183,15 @@ class TestWhoLeads:
         class Away:
             def __init__(self) -> None:
                 self.away = True
+                self.asked = 0
 
             def __getattr__(self, name: str) -> Any:
                 return getattr(store.supervision, name)
 
             async def lead(self, holder: str, *, lease: timedelta, now: datetime) -> Leader:
+                self.asked += 1
                 if self.away:
+                    clock.pass_time(SECOND)
                     raise StoreUnavailable("away")
                 return await store.supervision.lead(holder, lease=lease, now=now)
 
@@ -200,7 +203,8 @@ class TestWhoLeads:
             clock=clock,
         )
         running = asyncio.create_task(one.run())
-        await asyncio.sleep(0.05)
+        while away.asked < 3:
+            await asyncio.sleep(0)
         assert not running.done()
 
         away.away = False

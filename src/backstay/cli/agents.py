@@ -18,10 +18,6 @@ commands: Final = typer.Typer(
     help="See how agents stand; hold one back.", no_args_is_help=True, pretty_exceptions_enable=False
 )
 
-AgentArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="The name of the agent.", show_default=False)
-]
-
 
 @commands.command("ls")
 def ls(store: StoreOption = None, url: UrlOption = None, json: JsonOption = False) -> None:
@@ -30,46 +26,26 @@ def ls(store: StoreOption = None, url: UrlOption = None, json: JsonOption = Fals
     show_page(Page(agents), json=json, table=agent_table, nothing="no live process has an agent")
 
 
-@commands.command("pause")
-def pause(
-    name: AgentArgument,
-    reason: ReasonOption = None,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Begin none of its steps any more, in any process; those at work may end."""
-    holding.regulate(
-        store,
-        url,
-        lambda desk: desk.pause_agent(name, reason=reason),
-        json=json,
-        said=holding.paused("agent", name),
-    )
-
-
-@commands.command("resume")
-def resume(
-    name: AgentArgument,
-    reason: ReasonOption = None,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Let it go on."""
-    holding.regulate(
-        store,
-        url,
-        lambda desk: desk.resume_agent(name, reason=reason),
-        json=json,
-        said=holding.resumed("agent", name),
-    )
+holding.add_command(
+    commands,
+    "pause",
+    help="Begin none of its steps any more, in any process; those at work may end.",
+    act=lambda desk, name, reason: desk.pause_agent(name, reason=reason),
+    said="agent {name} is paused; `backstay agents resume {name}` lets it go on",
+)
+holding.add_command(
+    commands,
+    "resume",
+    help="Let it go on.",
+    act=lambda desk, name, reason: desk.resume_agent(name, reason=reason),
+    said="agent {name} is not paused",
+)
 
 
 @commands.command("breaker")
 def breaker(
     *,
-    name: AgentArgument,
+    name: holding.NameArgument,
     position: Annotated[
         Breaker,
         typer.Argument(

@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Annotated
 
-from backstay.cli.access import Desk, ask
+import typer
+
+from backstay.cli.access import Desk, JsonOption, StoreOption, UrlOption, ask
+from backstay.cli.arguments import ReasonOption
 from backstay.cli.render import print_json, say
 from backstay.views import AgentView, WorkflowView
+
+View = AgentView | WorkflowView
+Act = Callable[[Desk, str, str | None], Awaitable[View]]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)]
+
+
+def add_command(commands: typer.Typer, verb: str, *, help: str, act: Act, said: str) -> None:
+    """Add a command that does ``act`` to whatever is named; ``{name}`` in ``said`` stands for that."""
+
+    @commands.command(verb, help=help)
+    def command(
+        name: NameArgument,
+        reason: ReasonOption = None,
+        store: StoreOption = None,
+        url: UrlOption = None,
+        json: JsonOption = False,
+    ) -> None:
+        regulate(
+            store, url, lambda desk: act(desk, name, reason), json=json, said=said.replace("{name}", name)
+        )
 
 
 def regulate(
     store: str | None,
     url: str | None,
-    act: Callable[[Desk], Awaitable[AgentView | WorkflowView]],
+    act: Callable[[Desk], Awaitable[View]],
     *,
     json: bool,
     said: str,
@@ -23,11 +47,3 @@ def regulate(
         print_json(view)
     else:
         say(said)
-
-
-def paused(noun: str, name: str) -> str:
-    return f"{noun} {name} is paused; `backstay {noun}s resume {name}` lets it go on"
-
-
-def resumed(noun: str, name: str) -> str:
-    return f"{noun} {name} is not paused"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
 from backstay.cli import holding
 from backstay.cli.access import JsonOption, StoreOption, UrlOption, ask
-from backstay.cli.arguments import ReasonOption
 from backstay.cli.render import show_page
 from backstay.cli.tables import workflow_table
 from backstay.views import Page
@@ -16,10 +15,6 @@ from backstay.views import Page
 commands: Final = typer.Typer(
     help="See which workflows run where; hold one back.", no_args_is_help=True, pretty_exceptions_enable=False
 )
-
-WorkflowArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="The name of the workflow.", show_default=False)
-]
 
 
 @commands.command("ls")
@@ -29,37 +24,17 @@ def ls(store: StoreOption = None, url: UrlOption = None, json: JsonOption = Fals
     show_page(Page(workflows), json=json, table=workflow_table, nothing="no live process runs a workflow")
 
 
-@commands.command("pause")
-def pause(
-    name: WorkflowArgument,
-    reason: ReasonOption = None,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Claim none of its tasks any more, undos as well; those in hand go on."""
-    holding.regulate(
-        store,
-        url,
-        lambda desk: desk.pause_workflow(name, reason=reason),
-        json=json,
-        said=holding.paused("workflow", name),
-    )
-
-
-@commands.command("resume")
-def resume(
-    name: WorkflowArgument,
-    reason: ReasonOption = None,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Let it go on."""
-    holding.regulate(
-        store,
-        url,
-        lambda desk: desk.resume_workflow(name, reason=reason),
-        json=json,
-        said=holding.resumed("workflow", name),
-    )
+holding.add_command(
+    commands,
+    "pause",
+    help="Claim none of its tasks any more, undos as well; those in hand go on.",
+    act=lambda desk, name, reason: desk.pause_workflow(name, reason=reason),
+    said="workflow {name} is paused; `backstay workflows resume {name}` lets it go on",
+)
+holding.add_command(
+    commands,
+    "resume",
+    help="Let it go on.",
+    act=lambda desk, name, reason: desk.resume_workflow(name, reason=reason),
+    said="workflow {name} is not paused",
+)

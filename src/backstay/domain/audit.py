@@ -53,7 +53,5 @@ def checked_reason(reason: object) -> str | None:
     if reason is None:
         return None
     if not is_text(reason) or len(reason) > REASON_LENGTH_MAX:
-        raise InvalidInput(
-            f"reason must be text of at most {REASON_LENGTH_MAX:,} characters, without NUL"
-        )
+        raise InvalidInput(f"reason must be text of at most {REASON_LENGTH_MAX:,} characters, without NUL")
     return reason

@@ -27,6 +27,7 @@ from backstay.testing.promises.listing import ListingPromises
 from backstay.testing.promises.operator import OperatorPromises
 from backstay.testing.promises.payloads import PayloadPromises
 from backstay.testing.promises.records import RecordPromises
+from backstay.testing.promises.rounds import RoundPromises
 from backstay.testing.promises.submission import SubmissionPromises
 from backstay.testing.promises.transitions import TransitionPromises
 from backstay.testing.promises.waiting import WaitingPromises
@@ -40,6 +41,7 @@ class StoreSuite(
     InstancePromises,
     ExpiryPromises,
     LeadershipPromises,
+    RoundPromises,
     OperatorPromises,
     WaitingPromises,
     ChildPromises,

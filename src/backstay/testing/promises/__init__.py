@@ -6,7 +6,8 @@ transitions   what a holder writes, and what of it is refused
 arrows        the two state machines, kept by the database itself
 instances     the living, the dead, and what the dead held
 expiry        wake-ups and missed complete-bys
-leadership    one supervisor leads, and what it did is kept
+leadership    one supervisor leads, and nobody else writes as it may
+rounds        what a supervisor finds to do, counts, holds back and keeps
 operator      moves by hand
 waiting       signals, and the gap before a task is parked
 children      tasks that a task started
@@ -15,5 +16,6 @@ listing       pages of tasks
 listeners     who is told of a commit
 controls      workflows and agents that are held back
 records       alerts, the audit trail, tokens, idempotency keys
+leader_verbs  what only the leader may do, one function a verb
 holder        a scheduler as far as a store can see one: what the tests act through
 """
