@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,12 @@ from tests.support.postgres import PostgresServer, drop_schema, schema_name
 
 # The suites ship with the package; their assertions explain themselves like those of any test.
 pytest.register_assert_rewrite("backstay.testing")
+
+
+def pytest_configure() -> None:
+    # A shell has what it starts in the background ignore Ctrl-C, and processes that tests start would
+    # inherit that, of which some are interrupted.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
