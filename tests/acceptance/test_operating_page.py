@@ -86,12 +86,13 @@ class Shell:
             shell=True,
             cwd=self._folder,
             env=self._environment,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,  # On a terminal both are seen.
             text=True,
             timeout=60,
             check=False,
         )
-        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, f"{command}\n{done.stdout}"
         return done.stdout
 
     @contextmanager

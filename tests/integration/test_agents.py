@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from backstay import (
     Retry,
     StepFailed,
     TaskFailed,
+    Transient,
     current_step,
     start,
     wait_for,
@@ -166,6 +168,38 @@ async def test_permanent_is_not_retried_and_not_repeated(app: App, url: str):
         "step": "charge:1",
         "permanent": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (KeyError("typo"), True),
+        (Transient("busy"), False),
+        (Permanent("no"), False),
+        (ConnectionResetError(), False),
+        (TimeoutError(), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_where_a_step_raised_is_logged_once_it_is_given_up_unless_it_said_what_is_wrong(
+    app: App, url: str, caplog: pytest.LogCaptureFixture, error: Exception, told: bool
+):
+    @app.agent("a", retry=Retry(attempts=2, first="1ms")).step
+    async def broken() -> None:
+        raise error
+
+    @app.workflow(recovery=Recovery(attempts=1))
+    async def run() -> None:
+        await broken()
+
+    with caplog.at_level(logging.WARNING, "backstay"):
+        async with app.run(url, **FAST):
+            handle = await app.submit(run, id="t")
+            with pytest.raises(TaskFailed):
+                await handle.result(SOON)
+
+    lines = [one for one in caplog.records if one.getMessage() == "step broken:1 of task t raised"]
+    assert [one.exc_info[1] for one in lines if one.exc_info] == ([error] if told else [])
 
 
 async def test_all_retries_times_all_recoveries_is_the_bound(app: App, url: str):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backstay.domain.alert import AlertKind, NewAlert
+from backstay.domain.alert import AlertKind, of_task
 from backstay.domain.lease import Owner
 from backstay.domain.states import StepState, TaskState
 from backstay.errors import LeaseLost
@@ -76,7 +76,7 @@ def test_children_and_consumed_signals_are_all_kept():
 
 
 def test_alerts_are_all_kept_with_the_instants_of_their_turns():
-    alerts = [NewAlert(kind=AlertKind.TASK_ERROR, message=message) for message in "abc"]
+    alerts = [of_task(AlertKind.TASK_ERROR, "t", message=message) for message in "abc"]
 
     rows = Rows([turn(alerts=alerts[:2]), turn(alerts=alerts[2:])])
 

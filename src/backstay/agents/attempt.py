@@ -20,7 +20,7 @@ from backstay.domain.retry import RETRY_AFTER_MAX, Retry
 from backstay.domain.step import Failure, failure_of
 from backstay.errors import InvalidDefinition, InvalidRequest, Permanent, Transient
 from backstay.messaging.wire import Completed, Deferred, Failed, Reply, Request
-from backstay.observe import STEP_RETRIED, emit
+from backstay.observe import STEP_RETRIED, emit, log
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class Surroundings:
 class Setback:
     """A try that failed, and may be followed by another."""
 
+    error: BaseException
     failure: Failure
     retry_after: timedelta | None
 
@@ -143,6 +144,7 @@ class Attempt:
                 return verdict
             failure, pause = verdict.failure, self._pause_after(tries, verdict)
             if pause is None:
+                self._tell(verdict.error)
                 return Failed(failure, unsure=self._unsure, retry_after=verdict.retry_after)
             emit(STEP_RETRIED, task_id=self._request.task_id, step=self._request.step, error=failure.message)
             await self._around.alarms.sleep(pause)
@@ -191,12 +193,19 @@ class Attempt:
         said = error if isinstance(error, Transient) else Transient()
         self._unsure = self._unsure or said.unsure
         pause = None if said.retry_after is None else min(said.retry_after, RETRY_AFTER_MAX)
-        return Setback(failure_of(error, step=self._request.step), pause)
+        return Setback(error, failure_of(error, step=self._request.step), pause)
 
     def _failed_for_good(self, error: Exception, *, unsure: bool = False) -> Failed:
         failure = failure_of(error, step=self._request.step, permanent=True)
         # An earlier try may have taken effect although this one was refused.
         return Failed(failure, unsure=self._unsure or unsure)
+
+    def _tell(self, error: BaseException) -> None:
+        """Say where a step raised what may well be a mistake in it; a failure that it reports is none."""
+        if not isinstance(error, (Transient, ConnectionError, TimeoutError, asyncio.CancelledError)):
+            log.warning(
+                "step %s of task %s raised", self._request.step, self._request.task_id, exc_info=error
+            )
 
     # The end of an attempt
 

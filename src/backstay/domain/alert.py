@@ -28,6 +28,8 @@ class NewAlert(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: AlertKind
     message: str
+    # What it tells of, as the audit trail names it: ``task:delivery-17``, ``agent:drone``.
+    target: str
     task_id: str | None = None
     step: str | None = None
 
@@ -37,9 +39,14 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
     id: int
     kind: AlertKind
+    target: str
     task_id: str | None
     step: str | None
     message: str
     at: datetime
     acknowledged_by: str | None = None
     acknowledged_at: datetime | None = None
+
+
+def of_task(kind: AlertKind, task_id: str, *, message: str, step: str | None = None) -> NewAlert:
+    return NewAlert(kind=kind, message=message, target=f"task:{task_id}", task_id=task_id, step=step)

@@ -39,4 +39,4 @@ def pausing(control: Control, message: str) -> tuple[Act, NewAlert]:
     """How the trail and a person are told of what is held back."""
     target = f"{control.subject}:{control.name}"
     act = Act(who=control.by, action="pause", target=target, reason=control.reason)
-    return act, NewAlert(kind=PAUSED[control.subject], message=message)
+    return act, NewAlert(kind=PAUSED[control.subject], message=message, target=target)

@@ -219,6 +219,7 @@ class Dispatch:
         self._silence(call)
         match reply:
             case Completed(output=output):
+                self._ledger.came_further()
                 self._settle(call, replace(record, state=StepState.COMPLETED, output=output))
             case Failed(error=error, unsure=unsure, retry_after=pause):
                 self._failed(call, replace(record, unsure=record.unsure or unsure), error, pause=pause)

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from backstay.definitions.registry import Registry
-from backstay.domain.alert import AlertKind, NewAlert
+from backstay.domain.alert import AlertKind, NewAlert, of_task
 from backstay.domain.operate import failed_at_the_end, reopened
 from backstay.domain.recovery import Cause, GiveUp, Park, Recovery, Undo, Verdict, after_failure
 from backstay.domain.states import StepState, TaskState, advance_task
@@ -117,10 +117,10 @@ def conclude(ledger: Ledger, ending: Ending) -> None:
 
 def _stopped(ledger: Ledger, error: Failure | None) -> NewAlert:
     """A task in error goes on only when a person has looked at it."""
-    return NewAlert(
-        kind=AlertKind.TASK_ERROR,
+    return of_task(
+        AlertKind.TASK_ERROR,
+        ledger.task.id,
         message=f"{error.type}: {error.message}" if error else "no error was recorded",
-        task_id=ledger.task.id,
         step=error.step if error else None,
     )
 

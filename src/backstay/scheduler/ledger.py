@@ -69,6 +69,11 @@ class Ledger:
         if self.task.complete_by is not None and self.task.complete_by - now < time / 2:
             self.put_task(replace(self.task, complete_by=now + time))
 
+    def came_further(self) -> None:
+        """A step was done, or undone: whatever processes died of before, this task got past it."""
+        if self.task.crash_count > 0:
+            self.put_task(replace(self.task, crash_count=0))
+
     def start_child(self, child: NewTask) -> None:
         self._children.append(child)
 

@@ -16,7 +16,7 @@ import msgspec
 from backstay.clock import Alarm
 from backstay.definitions.agents import Step
 from backstay.definitions.workflows import Workflow
-from backstay.domain.alert import AlertKind, NewAlert
+from backstay.domain.alert import AlertKind, of_task
 from backstay.domain.durations import describe
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import Failure, StepKind, StepRecord, interrupted
@@ -135,10 +135,10 @@ class UndoRun:
     def _announce(self, step: StepRecord) -> None:
         self._ledger.put(replace(step, state=StepState.UNDOING, complete_by=None))
         self._ledger.call_for(
-            NewAlert(
-                kind=AlertKind.UNDO_MANUAL,
+            of_task(
+                AlertKind.UNDO_MANUAL,
+                self.task.id,
                 message=f"the undo of step {step.key} is a person's work",
-                task_id=self.task.id,
                 step=step.key,
             )
         )
@@ -245,6 +245,7 @@ class UndoRun:
         self._failed(self._ledger.steps[key], error)
 
     def _undone(self, record: StepRecord) -> None:
+        self._ledger.came_further()
         self._ledger.put(replace(record, state=StepState.UNDONE, complete_by=None, error=None))
         self._next()
 
@@ -265,7 +266,7 @@ class UndoRun:
         """Call a person now: the other undos go on, and one of them may wait for somebody for days."""
         self._ledger.put(replace(step, state=StepState.UNDO_FAILED, error=error))
         self._ledger.call_for(
-            NewAlert(kind=AlertKind.UNDO_FAILED, message=error.message, task_id=self.task.id, step=step.key)
+            of_task(AlertKind.UNDO_FAILED, self.task.id, message=error.message, step=step.key)
         )
 
     # A child

@@ -313,17 +313,19 @@ class Shape:
         return Alert(
             id=row[0],
             kind=AlertKind(row[1]),
-            task_id=row[2],
-            step=row[3],
-            message=row[4],
-            at=self._instant(row[5]),
-            acknowledged_by=row[6],
-            acknowledged_at=self._optional(row[7]),
+            target=row[2],
+            task_id=row[3],
+            step=row[4],
+            message=row[5],
+            at=self._instant(row[6]),
+            acknowledged_by=row[7],
+            acknowledged_at=self._optional(row[8]),
         )
 
     def alert_row(self, alert: NewAlert, at: datetime) -> Row:
         """The parameters of ``insert_alert``."""
-        return (alert.kind, alert.task_id, alert.step, _as_text(alert.message), self.stored(at))
+        message = _as_text(alert.message)
+        return (alert.kind, alert.target, alert.task_id, alert.step, message, self.stored(at))
 
     def entry(self, row: Row) -> Entry:
         """From the columns of ``entry_columns``."""

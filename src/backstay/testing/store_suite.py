@@ -15,6 +15,7 @@ The tests are coroutines: they need pytest-asyncio in its auto mode.
 
 from __future__ import annotations
 
+from backstay.testing.promises.alerts import AlertPromises
 from backstay.testing.promises.arrows import ArrowPromises
 from backstay.testing.promises.children import ChildPromises
 from backstay.testing.promises.claims import ClaimPromises
@@ -49,6 +50,7 @@ class StoreSuite(
     ListingPromises,
     ListenerPromises,
     ControlPromises,
+    AlertPromises,
     RecordPromises,
 ):
     """Everything that a state store promises."""

@@ -27,7 +27,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from backstay.domain.access import Role
-from backstay.domain.alert import AlertKind, NewAlert
+from backstay.domain.alert import AlertKind, of_task
 from backstay.domain.states import StepState, TaskState
 from backstay.testing.promises.holder import Holder
 from backstay.testing.records import BROKEN, a_step
@@ -57,7 +57,7 @@ KNOWN = {
 async def furnished(served: Served, alice: Holder) -> str:
     """A store with something of everything in it; the secret of an administrator."""
     stopped = await held(served, alice, "stopped")
-    alert = NewAlert(kind=AlertKind.TASK_ERROR, message="sold out", task_id="stopped")
+    alert = of_task(AlertKind.TASK_ERROR, "stopped", message="sold out")
     await alice.write(stopped, alerts=[alert])
     await alice.leave(stopped, TaskState.ERROR, steps=[a_step(StepState.FAILED, position=1, error=BROKEN)])
     await held(served, alice, "held")

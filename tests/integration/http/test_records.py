@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from backstay.domain.alert import AlertKind, NewAlert
+from backstay.domain.alert import AlertKind, of_task
 from backstay.testing.promises.holder import Holder
 from tests.integration.http.conftest import held
 from tests.support.serving import Served
@@ -18,10 +18,7 @@ async def alerted(served: Served, alice: Holder) -> None:
     task = await held(served, alice)
     await alice.write(
         task,
-        alerts=[
-            NewAlert(kind=AlertKind.TASK_ERROR, message=f"number {number}", task_id="t")
-            for number in range(3)
-        ],
+        alerts=[of_task(AlertKind.TASK_ERROR, "t", message=f"number {number}") for number in range(3)],
     )
 
 

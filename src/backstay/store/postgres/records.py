@@ -87,6 +87,7 @@ class PostgresRecords:
         regulated(before, after, changes)
         if is_forgiven(before, after):
             await tables.run("forgive", subject=after.subject, name=after.name)
+            await tables.take_up(act, now)
         if agent_goes_on(before, after):
             await self._call_for(tables, after.name, now)
 

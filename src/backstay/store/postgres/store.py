@@ -263,6 +263,7 @@ class PostgresStore:
                 await tables.run_on("wake_tasks", [after.parent_key], now)
             if act is not None:
                 await tables.record(act, now, before=facts(before), after=facts(after))
+                await tables.take_up(act, now)
             amended(after, changes)
             return after
 

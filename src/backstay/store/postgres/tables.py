@@ -158,6 +158,10 @@ class Tables:
         """A line in the audit trail."""
         await self.run("insert_entry", **SHAPE.entry_values(act, at, before=before, after=after))
 
+    async def take_up(self, act: Act, at: datetime) -> None:
+        """The open alerts that tell of what is acted on."""
+        await self.run("take_up", target=act.target, by=act.who, now=at)
+
     # Fences
 
     async def epochs(self, ids: Sequence[str]) -> dict[str, int]:

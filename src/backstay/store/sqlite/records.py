@@ -157,6 +157,7 @@ def put_control(
     regulated(before, after, changes)
     if is_forgiven(before, after):
         tables.run("forgive", subject=after.subject, name=after.name)
+        tables.take_up(act, now)
     if agent_goes_on(before, after):
         _call_for(tables, after.name, now)
 

@@ -233,6 +233,7 @@ class SqliteStore:
                 tables.wake([after.parent_key], now)
             if act is not None:
                 tables.record(act, now, before=facts(before), after=facts(after))
+                tables.take_up(act, now)
             amended(after, changes)
             return after
 

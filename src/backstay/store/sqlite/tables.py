@@ -192,6 +192,10 @@ class Tables:
         """A line in the audit trail."""
         self.run("insert_entry", **SHAPE.entry_values(act, at, before=before, after=after))
 
+    def take_up(self, act: Act, at: datetime) -> None:
+        """The open alerts that tell of what is acted on."""
+        self.run("take_up", target=act.target, by=act.who, now=micros(at))
+
     def control(self, subject: Subject, name: str) -> Control | None:
         row = self.run("control_of", subject=subject, name=name).fetchone()
         return None if row is None else SHAPE.control(row)

@@ -15,7 +15,8 @@ payloads      values too large for a row
 listing       pages of tasks
 listeners     who is told of a commit
 controls      workflows and agents that are held back
-records       alerts, the audit trail, tokens, idempotency keys
+alerts        what a person is called for, until somebody takes it up
+records       the audit trail, tokens, idempotency keys
 leader_verbs  what only the leader may do, one function a verb
 holder        a scheduler as far as a store can see one: what the tests act through
 """

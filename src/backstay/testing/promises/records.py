@@ -1,42 +1,35 @@
-"""What is kept for operators: alerts, the audit trail, tokens, idempotency keys."""
+"""What is kept for operators: the audit trail, tokens, idempotency keys."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from backstay.domain import operate
 from backstay.domain.access import TOKENS_MAX, Role, Token
-from backstay.domain.alert import Alert, AlertKind, NewAlert
 from backstay.domain.audit import Act, facts
-from backstay.domain.states import StepState, TaskState
+from backstay.domain.states import TaskState
 from backstay.domain.task import TaskRecord
-from backstay.errors import Conflict, IllegalMove, InvalidRequest, LeaseLost, UnknownAlert, UnknownToken
+from backstay.errors import Conflict, IllegalMove, InvalidRequest, UnknownToken
 from backstay.store.base import Store
-from backstay.store.records import AlertFilter, AuditFilter, Remembered
+from backstay.store.records import AuditFilter, Remembered
 from backstay.testing.clock import ManualClock
 from backstay.testing.promises.holder import (
     CANCEL,
     SECOND,
     Holder,
     Promises,
-    applied,
     batches,
     submitted,
-    taken_away,
 )
-from backstay.testing.records import a_step, let_go, replace
+from backstay.testing.records import replace
 
 HOUR: Final = timedelta(hours=1)
 ACT: Final = Act(who="ann", action="cancel", target="task:t", reason="the customer called")
-
-
-def an_alert(message: str = "Refused: no", **fields: Any) -> NewAlert:
-    return NewAlert(**{"kind": AlertKind.TASK_ERROR, "message": message, "task_id": "t", **fields})
 
 
 def a_token(clock: ManualClock, name: str = "ci", role: Role = Role.SUBMIT) -> Token:
@@ -48,117 +41,6 @@ def about(target: str, *, who: str = "ann", action: str = "do") -> Act:
 
 
 class RecordPromises(Promises):
-    # Alerts
-
-    async def test_an_alert_is_there_with_the_turn_that_raised_it(
-        self, store: Store, clock: ManualClock, alice: Holder
-    ) -> None:
-        task = await alice.hold("t")
-        alert = an_alert(step="charge:1")
-
-        assert await alice.write(task, task=let_go(task, TaskState.ERROR), alerts=[alert]) is None
-
-        [found] = await store.records.alerts(AlertFilter())
-        assert found == Alert(
-            id=found.id,
-            kind=AlertKind.TASK_ERROR,
-            task_id="t",
-            step="charge:1",
-            message="Refused: no",
-            at=clock.now(),
-        )
-
-    async def test_every_kind_of_alert_can_be_raised_and_one_turn_may_raise_several(
-        self, store: Store, alice: Holder
-    ) -> None:
-        alerts = [an_alert(kind=kind) for kind in AlertKind]
-
-        await alice.write(await alice.hold("t"), alerts=alerts)
-
-        assert {one.kind for one in await store.records.alerts(AlertFilter())} == set(AlertKind)
-
-    async def test_a_refused_turn_raises_no_alert(
-        self, store: Store, clock: ManualClock, alice: Holder
-    ) -> None:
-        task = await alice.hold("t")
-        await taken_away(store, clock, task)
-
-        assert isinstance(await alice.write(task, alerts=[an_alert()]), LeaseLost)
-
-        assert await store.records.alerts(AlertFilter()) == []
-
-    async def test_of_turns_that_are_written_together_only_the_refused_ones_raise_none(
-        self, store: Store, clock: ManualClock, alice: Holder
-    ) -> None:
-        await submitted(store, clock, "a", "b")
-        first, second = [claimed.task for claimed in await alice.claim()]
-        await alice.write(second, steps=[a_step(StepState.SKIPPED)])
-
-        answers = await applied(
-            store,
-            alice.turn(first, steps=[a_step()], alerts=[an_alert("good")]),
-            alice.turn(second, steps=[a_step(StepState.RUNNING)], alerts=[an_alert("no such arrow")]),
-        )
-
-        assert [type(answer) for answer in answers] == [type(None), Conflict]
-        assert [one.message for one in await store.records.alerts(AlertFilter())] == ["good"]
-
-    @pytest.mark.parametrize("message", ["a \0 in it", "half of a \ud83d pair", "x" * 100_000])
-    async def test_whatever_a_service_said_the_alert_is_raised(
-        self, store: Store, alice: Holder, message: str
-    ) -> None:
-        task = await alice.hold("t")
-
-        assert await alice.write(task, task=let_go(task, TaskState.ERROR), alerts=[an_alert(message)]) is None
-
-        [found] = await store.records.alerts(AlertFilter())
-        assert found.message[:2] == message[:2]
-        assert len(found.message) < 10_000
-
-    async def test_alerts_are_listed_newest_first_and_page_by_page(self, store: Store, alice: Holder) -> None:
-        await self._raised(alice, *"abcde")
-
-        first = await store.records.alerts(AlertFilter(limit=3))
-        second = await store.records.alerts(AlertFilter(limit=3, before=first[-1].id))
-
-        assert [[one.message for one in page] for page in (first, second)] == [["e", "d", "c"], ["b", "a"]]
-
-    async def test_an_alert_is_taken_up_once_and_the_first_who_did_stays_named(
-        self, store: Store, clock: ManualClock, alice: Holder
-    ) -> None:
-        await self._raised(alice, "a", "b")
-        [newest, oldest] = await store.records.alerts(AlertFilter(open_only=True))
-        target = f"alert:{oldest.id}"
-        clock.pass_time(SECOND)
-
-        taken = await store.records.acknowledge(oldest.id, about(target), now=clock.now())
-        clock.pass_time(SECOND)
-        again = await store.records.acknowledge(oldest.id, about(target, who="ben"), now=clock.now())
-
-        assert taken == again == replace(oldest, acknowledged_by="ann", acknowledged_at=clock.now() - SECOND)
-        assert await store.records.alerts(AlertFilter(open_only=True)) == [newest]
-        assert await store.records.alerts(AlertFilter()) == [newest, taken]
-        [entry] = await store.records.audit(AuditFilter(target=target))
-        assert (entry.who, entry.before, entry.after) == (
-            "ann",
-            {"acknowledged_by": None},
-            {"acknowledged_by": "ann"},
-        )
-
-    @pytest.mark.parametrize("alert_id", [1, 0, -1, 2**70])
-    async def test_an_alert_that_is_not_there_cannot_be_taken_up(
-        self, store: Store, clock: ManualClock, alert_id: int
-    ) -> None:
-        with pytest.raises(UnknownAlert):
-            await store.records.acknowledge(alert_id, about("alert"), now=clock.now())
-
-        assert await store.records.audit(AuditFilter()) == []
-
-    async def _raised(self, alice: Holder, *messages: str) -> None:
-        task = await alice.hold("t")
-        for message in messages:
-            await alice.write(task, alerts=[an_alert(message)])
-
     # The audit trail
 
     async def test_a_move_by_hand_is_in_the_trail_with_what_it_changed(

@@ -62,6 +62,7 @@ CREATE TABLE {schema}.alert (
     id              bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     kind            text        NOT NULL CHECK (kind IN (
                         'task_error', 'undo_failed', 'undo_manual', 'workflow_paused', 'agent_paused')),
+    target          text        NOT NULL,
     task_id         text,
     step            text,
     message         text        NOT NULL,
@@ -72,6 +73,7 @@ CREATE TABLE {schema}.alert (
 );
 
 CREATE INDEX alert_open ON {schema}.alert (id) WHERE acknowledged_at IS NULL;
+CREATE INDEX alert_open_of ON {schema}.alert (target) WHERE acknowledged_at IS NULL;
 
 CREATE TABLE {schema}.audit (
     id       bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -44,11 +44,12 @@ UPDATE {schema}.task SET wake_at = {now}
           FOR UPDATE SKIP LOCKED);
 
 -- name: alert_columns
-id, kind, task_id, step, message, at, acknowledged_by, acknowledged_at
+id, kind, target, task_id, step, message, at, acknowledged_by, acknowledged_at
 
 -- name: insert_alert
-INSERT INTO {schema}.alert (kind, task_id, step, message, at)
-SELECT * FROM unnest(:kind::text[], :task_id::text[], :step::text[], :message::text[], :at::timestamptz[]);
+INSERT INTO {schema}.alert (kind, target, task_id, step, message, at)
+SELECT * FROM unnest(:kind::text[], :target::text[], :task_id::text[], :step::text[], :message::text[],
+                     :at::timestamptz[]);
 
 -- name: list_alerts
 SELECT {alert_columns} FROM {schema}.alert WHERE id < :before ORDER BY id DESC LIMIT :limit;
@@ -64,6 +65,11 @@ SELECT {alert_columns} FROM {schema}.alert WHERE id = :alert_id FOR UPDATE;
 -- name: acknowledge
 UPDATE {schema}.alert SET acknowledged_by = :by, acknowledged_at = :now WHERE id = :alert_id
 RETURNING {alert_columns};
+
+-- name: take_up
+-- Whoever acts on what an alert tells of has seen it.
+UPDATE {schema}.alert SET acknowledged_by = :by, acknowledged_at = :now
+ WHERE target = :target AND acknowledged_at IS NULL;
 
 -- name: entry_columns
 id, at, who, action, target, reason, "before"::text, "after"::text

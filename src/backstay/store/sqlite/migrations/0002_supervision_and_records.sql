@@ -61,6 +61,7 @@ CREATE TABLE alert (
     id              INTEGER PRIMARY KEY,
     kind            TEXT    NOT NULL CHECK (kind IN (
                         'task_error', 'undo_failed', 'undo_manual', 'workflow_paused', 'agent_paused')),
+    target          TEXT    NOT NULL,
     task_id         TEXT,
     step            TEXT,
     message         TEXT    NOT NULL,
@@ -71,6 +72,7 @@ CREATE TABLE alert (
 ) STRICT;
 
 CREATE INDEX alert_open ON alert (id) WHERE acknowledged_at IS NULL;
+CREATE INDEX alert_open_of ON alert (target) WHERE acknowledged_at IS NULL;
 
 CREATE TABLE audit (
     id       INTEGER PRIMARY KEY,

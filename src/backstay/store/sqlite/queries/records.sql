@@ -41,10 +41,10 @@ UPDATE task SET wake_at = :now
         LIMIT :limit);
 
 -- name: alert_columns
-id, kind, task_id, step, message, at, acknowledged_by, acknowledged_at
+id, kind, target, task_id, step, message, at, acknowledged_by, acknowledged_at
 
 -- name: insert_alert
-INSERT INTO alert (kind, task_id, step, message, at) VALUES (?, ?, ?, ?, ?);
+INSERT INTO alert (kind, target, task_id, step, message, at) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: list_alerts
 SELECT {alert_columns} FROM alert WHERE id < :before ORDER BY id DESC LIMIT :limit;
@@ -59,6 +59,11 @@ SELECT {alert_columns} FROM alert WHERE id = :alert_id;
 -- name: acknowledge
 UPDATE alert SET acknowledged_by = :by, acknowledged_at = :now WHERE id = :alert_id
 RETURNING {alert_columns};
+
+-- name: take_up
+-- Whoever acts on what an alert tells of has seen it.
+UPDATE alert SET acknowledged_by = :by, acknowledged_at = :now
+ WHERE target = :target AND acknowledged_at IS NULL;
 
 -- name: entry_columns
 id, at, who, action, target, reason, "before", "after"
