@@ -1,4 +1,4 @@
-"""Running an application in a test, and waiting for something to become true."""
+"""Running an application in a test, with what such tests share, and waiting for something to become true."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from backstay import App
+from backstay import App, Retry, TaskFailed
 from backstay.client import Client
 from backstay.clock import Clock, SystemClock
 from backstay.errors import UnknownTask
@@ -20,10 +20,24 @@ from backstay.views import Task
 Value = TypeVar("Value")
 
 PATIENCE_SECONDS = 10.0
+SOON = PATIENCE_SECONDS
+
+#: The sweep looks often, so that nobody waits for it; a process that is busy for a while is not dead.
+FAST: dict[str, Any] = {"supervisor_period": "50ms", "heartbeat": "1s", "lease": "10s"}
+#: As fast, for tests in which it is the sweep that moves the task on.
+FASTER: dict[str, Any] = FAST | {"supervisor_period": "20ms"}
+ONCE = Retry(attempts=1)
+
+#: A complete-by that passes soon, but not before the record of the attempt is written: it would never begin.
+SHORT = "400ms"
 
 #: With a clock that leaps, days may lie between two heartbeats.
 NEVER_STALE = {"lease": "100d"}
 _LOOK_EVERY_SECONDS = 0.005
+
+
+class Down(Exception):
+    """The service does not answer."""
 
 
 class LeapingClock(SystemClock):
@@ -66,7 +80,14 @@ async def eventually(
         raise AssertionError(f"{what} did not come true; last seen: {seen!r}") from None
 
 
-async def until(client: Client, task_id: str, *states: str) -> Task:
+async def comes_true(holds: Callable[[], object]) -> None:
+    async def look() -> object:
+        return holds()
+
+    await eventually(look, bool)
+
+
+async def until(client: App | Client, task_id: str, *states: str) -> Task:
     """The task, once it is there and in one of ``states``."""
 
     async def look() -> Task | None:
@@ -80,3 +101,22 @@ async def until(client: Client, task_id: str, *states: str) -> Task:
     )
     assert found is not None
     return found
+
+
+async def ends(client: App | Client, task_id: str) -> TaskFailed:
+    """The failure that the task ends with."""
+    try:
+        result = await client.handle(task_id).result(SOON)
+    except TaskFailed as failed:
+        return failed
+    raise AssertionError(f"{task_id} did not fail; its result: {result!r}")
+
+
+async def recorded(app: App, task_id: str, key: str) -> None:
+    """Wait until the task has a record of this step."""
+    await eventually(lambda: step_of(app, task_id, key), bool, what=f"{task_id}/{key}")
+
+
+async def step_of(app: App, task_id: str, key: str) -> Any:
+    """The step as it is recorded, or nothing."""
+    return next((step for step in await app.steps(task_id) if step.key == key), None)

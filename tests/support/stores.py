@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 from backstay.domain.lease import Leader, Owner
+from backstay.store.base import Claimed, Report
 from backstay.store.supervision import Freed, Supervision
 from tests.support.databases import AnyStore
 
@@ -29,6 +31,23 @@ class PatientStore(AnyStore):
     @property
     def supervision(self) -> Any:
         return _Patience(super().supervision, lambda: self.may_bury)
+
+
+class StalledStore(AnyStore):
+    """A scheduler on this store learns nothing new, and gives no sign of life, before it is ``awake``."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.awake = asyncio.Event()
+        self.awake.set()
+
+    async def beat(self, owner: Owner, *, now: datetime, report: Report | None = None) -> None:
+        await self.awake.wait()
+        await super().beat(owner, now=now, report=report)
+
+    async def claim(self, owner: Owner, runs: Any, *, limit: int, now: datetime) -> list[Claimed]:
+        await self.awake.wait()
+        return await super().claim(owner, runs, limit=limit, now=now)
 
 
 class _Patience:
