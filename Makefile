@@ -16,6 +16,10 @@ CANDIDATES := $(PYTHON) python3.14 python3.13 python3.12 python3.11 python3 pyth
 COMPILE := $(UV) pip compile --quiet pyproject.toml --group build \
 	--universal --python-version 3.11 --generate-hashes --no-header
 
+# Most tests wait for a disk or a deadline more than they compute; more workers than cores would make
+# deadlines of them that the machine misses, not the code.
+WORKERS ?= 2
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format lock bench chaos picture diagrams clean
 
@@ -28,7 +32,7 @@ demo: $(VENV)/run.stamp ## watch an order workflow survive a kill -9
 	@$(PY) -m examples.orders_demo
 
 test: setup ## run every test
-	@$(PY) -m pytest
+	@$(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 check: setup ## format, lint, types, contracts, unit tests: under a minute
 	@$(VENV)/bin/ruff format --check .

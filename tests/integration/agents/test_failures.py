@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from backstay import App, Permanent, Recovery, Retry, TaskFailed, Transient, current_step
+from backstay.observe import log
 from tests.support.running import FAST, ONCE, SOON, Down
 
 
@@ -98,6 +99,13 @@ class Unreadable(Exception):
         raise ValueError("no words for it")
 
 
+@pytest.fixture
+def silent_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pytest captures must be text that it can pass on."""
+    monkeypatch.setattr(log, "disabled", True)
+
+
+@pytest.mark.usefixtures("silent_log")
 @pytest.mark.parametrize("where", ["step", "workflow"])
 @pytest.mark.parametrize(
     ("error", "message"),

@@ -28,7 +28,7 @@ async def test_a_workflow_of_another_app_is_refused(client: Client, refused: Any
     await refused(UnknownWorkflow, "'ship' version 7", client.submit(ship, Package(1)))
 
 
-@pytest.mark.parametrize("thing", [lambda: None, 5, None, object()], ids=repr)
+@pytest.mark.parametrize("thing", [lambda: None, 5, None, object()], ids=lambda thing: type(thing).__name__)
 async def test_what_is_not_a_workflow_is_refused(client: Client, refused: Any, thing: Any):
     await refused(InvalidInput, "is not a workflow; decorate it with @app.workflow", client.submit(thing))
 

@@ -45,7 +45,11 @@ class TestEither:
         database: Database = request.getfixturevalue(f"{request.param}_database")
         return database
 
-    @pytest.mark.parametrize("thing", [Unknown(), "postgresql://ann:sesame@host/shop", 5, object()], ids=str)
+    @pytest.mark.parametrize(
+        "thing",
+        [Unknown(), "postgresql://ann:sesame@host/shop", 5, object()],
+        ids=lambda thing: type(thing).__name__,
+    )
     async def test_what_is_no_connection_is_refused_by_its_type_alone(
         self, client: Client, database: Database, thing: Any
     ):

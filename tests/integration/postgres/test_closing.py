@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 
 import pytest
@@ -54,6 +55,20 @@ async def test_a_closed_store_refuses_everything(store: PostgresStore, clock: Ma
         await alice.write(task, steps=[a_step()])
     with pytest.raises(Closed):
         await store.beat(alice.owner, now=clock.now())
+
+
+async def test_a_store_that_is_closed_while_it_still_connects_leaves_no_error_behind(opened: OpenStore):
+    left: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: left.append(context["message"]))
+
+    for turns in range(30):
+        store = await opened()
+        for _ in range(turns % 10):
+            await asyncio.sleep(0)
+        await store.close()
+
+    gc.collect()
+    assert left == []
 
 
 @pytest.mark.parametrize("how", ["refused", "hanging"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from datetime import datetime, timedelta
 from typing import Final
@@ -18,6 +19,9 @@ CONNECT_SECONDS: Final = 5.0
 
 # A statement without an answer for so long has no connection any more.
 ANSWER_SECONDS: Final = 10.0
+
+# Who no longer wants a connection waits no longer than this for the server to answer.
+_BROKEN_OFF_SECONDS: Final = 0.5
 
 # Two readings of the same clock over a network differ by as much as an answer may take.
 CLOCK_STEP: Final = timedelta(milliseconds=50)
@@ -74,9 +78,7 @@ class Server:
 
         Raises as asyncpg does, and StoreUnavailable for a server that we refuse.
         """
-        connection = await asyncpg.connect(
-            self.address.dsn, timeout=CONNECT_SECONDS, command_timeout=ANSWER_SECONDS
-        )
+        connection = await _opened(self.address.dsn)
         try:
             await self._check(connection)
         except BaseException:
@@ -125,6 +127,22 @@ class Server:
                 return Conflict(f"{label}: {error}")
             case _:
                 return StoreUnavailable(f"{label}: {str(error) or type(error).__name__}")
+
+
+async def _opened(dsn: str) -> asyncpg.Connection:
+    opening = asyncio.ensure_future(
+        asyncpg.connect(dsn, timeout=CONNECT_SECONDS, command_timeout=ANSWER_SECONDS)
+    )
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        # Broken off in the middle, the driver leaves an error behind that nobody asks for, and asyncio
+        # prints it.
+        await asyncio.wait([opening], timeout=_BROKEN_OFF_SECONDS)
+        if opening.done() and not opening.cancelled() and opening.exception() is None:
+            opening.result().terminate()
+        opening.cancel()
+        raise
 
 
 def why_refused(*, version: int, fsync: str, synchronous_commit: str, accept_data_loss: bool) -> str | None:
