@@ -26,7 +26,8 @@ class Recovery:
     """How often a step and a run are repeated, and what comes then.
 
     ``attempts`` limits the attempts of a step, and apart from that the recoveries of a run that
-    overran its complete-by. ``crashes`` limits how many processes may die while holding the task.
+    overran its complete-by. ``crashes`` limits how many processes may die while holding the task,
+    one after the other, before it comes a step further.
     """
 
     attempts: int
