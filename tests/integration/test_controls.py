@@ -13,7 +13,7 @@ from backstay.definitions.registry import Registry
 from backstay.errors import InvalidInput, StoreUnavailable, UnknownAgent, UnknownWorkflow
 from backstay.runtime import connected
 from backstay.settings import Settings
-from backstay.store.base import Store
+from backstay.store.base import Settle, Store, Transition
 from backstay.store.records import AuditFilter
 from backstay.views import AgentInstance
 from tests.support.databases import AnyStore, Database
@@ -173,6 +173,46 @@ class TestAnAgent:
                 await elsewhere.resume_agent("bank")
 
                 await handle.result(timeout=5)
+
+    async def test_who_parks_while_the_word_comes_that_it_may_go_on_is_not_left_behind(
+        self, database: Database
+    ):
+        """The agent is open again in its process before it is written that a task left while it was not."""
+
+        class Slow(AnyStore):
+            """Writes that a task parked only once it may."""
+
+            def __init__(self, url: str) -> None:
+                super().__init__(url)
+                self.held: list[tuple[Transition, Settle]] = []
+
+            def apply(self, transition: Transition, settle: Settle) -> None:
+                if transition.task is not None and transition.task.parked:
+                    self.held.append((transition, settle))
+                else:
+                    super().apply(transition, settle)
+
+            def write(self) -> None:
+                for transition, settle in self.held:
+                    super().apply(transition, settle)
+
+        shop, store = Shop(), database.store_as(Slow)
+        async with (
+            running(shop.app, store, lease="1h", heartbeat="20m") as client,
+            connected(Registry(), Settings(), store=database.store()) as elsewhere,
+        ):
+            await until(client, (await client.submit("buy", "order-1")).id, "processed")
+            await elsewhere.pause_agent("bank")
+            await eventually(lambda: client.submit("buy", "order"), lambda _: store.held)
+            charged = shop.charged
+            await elsewhere.resume_agent("bank")
+            await eventually(lambda: client.submit("buy", "order"), lambda _: shop.charged > charged)
+
+            store.write()
+
+            for transition, _ in store.held:
+                assert transition.task is not None
+                await until(client, transition.task.id, "processed")
 
     async def first_that_waits(self, client: Client) -> Handle:
         """Buy until a purchase has to wait: somebody has heard of the pause then."""

@@ -28,6 +28,9 @@ RECONNECT_SECONDS: Final = 1.0
 
 CONTROLS_PAUSE_SECONDS: Final = 0.1
 
+# So long tasks that are about to park are waited for before they are called back.
+CALL_BACK_SECONDS: Final = 5.0
+
 # How often a process that stops looks whether its agents have come to rest.
 DRAIN_LOOK_SECONDS: Final = 0.02
 
@@ -86,7 +89,8 @@ class Instance:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._beat(), name="backstay-heartbeat")
                 if self._scheduler is not None and self._agents is not None:
-                    group.create_task(self._keep_controls(self._agents), name="backstay-controls")
+                    controls = self._keep_controls(self._agents, self._scheduler)
+                    group.create_task(controls, name="backstay-controls")
                     group.create_task(self._schedule(self._scheduler), name="backstay-scheduler")
                 if self._supervisor is not None:
                     group.create_task(self._supervisor.run(), name="backstay-supervisor")
@@ -138,7 +142,7 @@ class Instance:
         """For how many seconds each role has said nothing."""
         silent: dict[str, float] = {}
         if self._scheduler is not None:
-            unanswered = self._scheduler.unsettled_seconds()
+            unanswered = self._scheduler.unanswered.silent_seconds()
             silent[Role.SCHEDULER] = max(self._scheduler.pulse.silent_seconds(), unanswered)
         if self._supervisor is not None:
             silent[Role.SUPERVISOR] = self._supervisor.pulse.silent_seconds()
@@ -169,13 +173,14 @@ class Instance:
         await self._controls_known.wait()
         await scheduler.run()
 
-    async def _keep_controls(self, agents: AgentHost) -> None:
+    async def _keep_controls(self, agents: AgentHost, scheduler: Scheduler) -> None:
         """Read what is held back when it may have changed, and now and then in any case."""
         while True:
             self._controls_due.clear()
             try:
-                await self._read_controls(agents)
+                self._let_in.update(agents.regulate(Controls(await self._store.records.controls())))
                 self._controls_known.set()
+                await self._call_back(scheduler)
             except Unavailable as error:
                 emit(STORE_UNAVAILABLE, error=error)
             # Others may write all the time: what they decided is looked at a few times a second.
@@ -189,12 +194,21 @@ class Instance:
             async with asyncio.timeout(seconds if self._controls_known.is_set() else RECONNECT_SECONDS):
                 await self._controls_due.wait()
 
-    async def _read_controls(self, agents: AgentHost) -> None:
-        records = self._store.records
-        self._let_in.update(agents.regulate(Controls(await records.controls())))
+    async def _call_back(self, scheduler: Scheduler) -> None:
+        """Call the tasks that were parked because of agents that let them in again."""
+        if not self._let_in:
+            return
+        # Some may have found them shut a moment ago. Who is called before it is written that it parked
+        # does not hear that; so what cannot be written in time is called again at the next look.
+        written = False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CALL_BACK_SECONDS):
+                await scheduler.unanswered.those_of_now()
+                written = True
         for agent in sorted(self._let_in):
-            await records.call_for(agent, now=self._clock.now())
-            self._let_in.discard(agent)
+            await self._store.records.call_for(agent, now=self._clock.now())
+        if written:
+            self._let_in.clear()
 
     def _changed(self, changes: Changes) -> None:
         if changes.controls or changes.foreign:
@@ -215,5 +229,5 @@ class Instance:
     async def _at_rest(scheduler: Scheduler, agents: AgentHost) -> None:
         quiet = 0
         while quiet < QUIET_LOOKS:
-            quiet = 0 if agents.in_flight or scheduler.unsettled else quiet + 1
+            quiet = 0 if agents.in_flight or scheduler.unanswered else quiet + 1
             await asyncio.sleep(DRAIN_LOOK_SECONDS)

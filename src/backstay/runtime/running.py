@@ -49,6 +49,8 @@ class Running:
         self.clock = clock or StoreClock(self._store)
         self.client: Client | None = None
         self.draining = False
+        # Others can see by now that it runs, and what.
+        self.registered = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         self._registry.check()
@@ -119,6 +121,7 @@ class Running:
             try:
                 if not self.draining:
                     self._instance = self._new_instance(owner)
+                    self.registered.set()
                     await self._instance.run()
             except* LeaseLost:
                 emit(INSTANCE_DEAD, instance=owner.id)

@@ -34,9 +34,20 @@ async def serve(
             if socket is not None:
                 http = answering(running, settings, on=socket, ended=stop.set)
                 address = await parts.enter_async_context(http)
+            await _first_of(running.registered, stop)
             ready(address)
             await stop.wait()
             await running.drain()
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    """Until one of them is set."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
 
 
 @contextmanager

@@ -10,5 +10,6 @@ calls          what a workflow's code reaches when it calls a step, sleeps, wait
 dispatch       steps: a slot, a durable record, the request, the reply
 waits          sleeps, signals and children
 ledger         what a run knows of its task, and what it has not written yet
+unanswered     transitions that the store has not answered yet
 services       what a run is given to work with
 """

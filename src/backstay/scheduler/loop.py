@@ -24,6 +24,7 @@ from backstay.pulse import Pulse
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.run import Run
 from backstay.scheduler.services import Services, time_for_run
+from backstay.scheduler.unanswered import Unanswered
 from backstay.scheduler.undoing import UndoRun
 from backstay.settings import Settings
 from backstay.store.base import Changes, Claimed, Runnable, Settle, Store, Transition
@@ -71,9 +72,8 @@ class Scheduler:
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
         self._draining = False
-        self._unsettled = 0
-        self._settled = Pulse(clock)
         self.pulse = Pulse(clock)
+        self.unanswered = Unanswered(clock)
         self._services = Services(
             owner=owner,
             registry=registry,
@@ -91,29 +91,12 @@ class Scheduler:
     def in_flight(self) -> int:
         return len(self._runs)
 
-    @property
-    def unsettled(self) -> int:
-        """Transitions that the store has not answered yet."""
-        return self._unsettled
-
-    def unsettled_seconds(self) -> float:
-        """For how long the store has answered none of the transitions that wait for it."""
-        return self._settled.silent_seconds() if self._unsettled else 0.0
-
     def drain(self) -> None:
         """Claim nothing any more; what is in hand goes on as far as its agents take it."""
         self._draining = True
 
     def _apply(self, transition: Transition, settle: Settle) -> None:
-        def settled(refusal: BackstayError | None) -> None:
-            self._unsettled -= 1
-            self._settled.felt()
-            settle(refusal)
-
-        if not self._unsettled:
-            self._settled.felt()
-        self._unsettled += 1
-        self._store.apply(transition, settled)
+        self._store.apply(transition, self.unanswered.counted(settle))
 
     def _tick(self) -> None:
         """What stands in line must not count as overdue. As rare as it is cheap."""
