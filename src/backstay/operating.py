@@ -106,7 +106,7 @@ class Operator(Onlooker):
             self._check_fits(key, steps, body)
             return operate.complete_step(task, steps, key=key, output=body, now=now)
 
-        return await self._amend(task_id, change, action=f"complete-step {key}", reason=reason)
+        return await self._amend(task_id, change, action=f"complete-step {key}", reason=reason, step=key)
 
     # Workflows and agents
 
@@ -165,11 +165,13 @@ class Operator(Onlooker):
 
     # Underneath
 
-    def _act(self, action: str, target: str, reason: str | None = None) -> Act:
-        return Act(who=self.who, action=action, target=target, reason=checked_reason(reason))
+    def _act(self, action: str, target: str, reason: str | None = None, *, step: str | None = None) -> Act:
+        return Act(who=self.who, action=action, target=target, step=step, reason=checked_reason(reason))
 
-    async def _amend(self, task_id: str, change: Amend, *, action: str, reason: str | None) -> Task:
-        act = self._act(action, f"task:{check_id(task_id)}", reason)
+    async def _amend(
+        self, task_id: str, change: Amend, *, action: str, reason: str | None, step: str | None = None
+    ) -> Task:
+        act = self._act(action, f"task:{check_id(task_id)}", reason, step=step)
         return task_view(await self._store.amend(task_id, change, now=self._clock.now(), act=act))
 
     def _check_fits(self, key: str, steps: list[StepRecord], body: bytes) -> None:

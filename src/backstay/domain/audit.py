@@ -21,6 +21,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     # ``task:delivery-17``, ``agent:drone``, ``token:me``
     target: str
+    # The one step of the task that is meant, if it is one.
+    step: str | None = None
     reason: str | None = None
 
 

@@ -160,7 +160,7 @@ class Tables:
 
     async def take_up(self, act: Act, at: datetime) -> None:
         """The open alerts that tell of what is acted on."""
-        await self.run("take_up", target=act.target, by=act.who, now=at)
+        await self.run("take_up", target=act.target, step=act.step, by=act.who, now=at)
 
     # Fences
 

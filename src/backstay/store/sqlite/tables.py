@@ -194,7 +194,7 @@ class Tables:
 
     def take_up(self, act: Act, at: datetime) -> None:
         """The open alerts that tell of what is acted on."""
-        self.run("take_up", target=act.target, by=act.who, now=micros(at))
+        self.run("take_up", target=act.target, step=act.step, by=act.who, now=micros(at))
 
     def control(self, subject: Subject, name: str) -> Control | None:
         row = self.run("control_of", subject=subject, name=name).fetchone()

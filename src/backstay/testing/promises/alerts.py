@@ -151,6 +151,17 @@ class AlertPromises(Promises):
         assert left.message == "c"
         assert {(one.acknowledged_by, one.acknowledged_at) for one in taken} == {("ann", clock.now())}
 
+    async def test_who_moves_one_step_takes_up_what_tells_of_it_or_of_the_whole_task(
+        self, store: Store, clock: ManualClock, alice: Holder
+    ) -> None:
+        alerts = [an_alert(str(step), step=step) for step in ("a:1", "b:1", None)]
+        await alice.write(await alice.hold("t"), alerts=alerts)
+
+        await store.amend("t", CANCEL, now=clock.now(), act=replace(about("task:t"), step="a:1"))
+
+        [left] = await store.records.alerts(AlertFilter(open_only=True))
+        assert left.step == "b:1"
+
     async def test_an_alert_that_was_taken_up_stays_with_whoever_did(
         self, store: Store, clock: ManualClock, alice: Holder
     ) -> None:

@@ -63,7 +63,8 @@ RETURNING {alert_columns};
 -- name: take_up
 -- Whoever acts on what an alert tells of has seen it.
 UPDATE alert SET acknowledged_by = :by, acknowledged_at = :now
- WHERE target = :target AND acknowledged_at IS NULL;
+ WHERE target = :target AND acknowledged_at IS NULL
+   AND (:step IS NULL OR step IS NULL OR step = :step);
 
 -- name: entry_columns
 id, at, who, action, target, reason, "before", "after"
