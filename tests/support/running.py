@@ -30,6 +30,7 @@ ONCE = Retry(attempts=1)
 
 #: A complete-by that passes soon, but not before the record of the attempt is written: it would never begin.
 SHORT = "400ms"
+SHORT_SECONDS = 0.4
 
 #: With a clock that leaps, days may lie between two heartbeats.
 NEVER_STALE = {"lease": "100d"}

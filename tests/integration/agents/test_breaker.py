@@ -12,7 +12,7 @@ import pytest
 from backstay import App, Breaker, Permanent, Recovery, Retry, TaskFailed, current_step
 from backstay.observe import BREAKER_OPENED, counters
 from backstay.scheduler.run import Run
-from tests.support.running import FAST, SOON, Down, comes_true, eventually, recorded, step_of, until
+from tests.support.running import FAST, SHORT, SOON, Down, comes_true, eventually, recorded, step_of, until
 
 
 class Service:
@@ -171,7 +171,7 @@ async def test_a_probe_that_never_answers_does_not_strand_those_in_line(app: App
     calls: list[str] = []
     agent = app.agent(
         "drone",
-        complete_by="150ms",
+        complete_by=SHORT,
         retry=Retry(attempts=20, first="1ms"),
         breaker=Breaker(2, "10s", "100ms"),
     )

@@ -9,7 +9,7 @@ import pytest
 from backstay import App, Permanent, Recovery, Retry, TaskFailed, current_step
 from backstay.store.base import Settle, Transition
 from tests.support.databases import AnyStore, Database
-from tests.support.running import FAST, ONCE, SHORT, SOON, Down, recorded
+from tests.support.running import FAST, ONCE, SHORT, SHORT_SECONDS, SOON, Down, recorded
 
 
 async def test_a_step_that_is_not_idempotent_is_never_tried_again_after_a_failure_without_verdict(
@@ -131,12 +131,12 @@ async def test_an_attempt_that_the_disk_held_up_past_its_complete_by_never_began
         def apply(self, transition: Transition, settle: Settle) -> None:
             if self.held_up < 1 and any(step.state == "running" for step in transition.steps):
                 self.held_up += 1
-                asyncio.get_running_loop().call_later(0.3, super().apply, transition, settle)
+                asyncio.get_running_loop().call_later(2 * SHORT_SECONDS, super().apply, transition, settle)
             else:
                 super().apply(transition, settle)
 
     calls: list[int] = []
-    agent = app.agent("bank", complete_by="150ms", concurrency=1)
+    agent = app.agent("bank", complete_by=SHORT, concurrency=1)
 
     @agent.step(idempotent=False)
     async def charge() -> str:

@@ -7,6 +7,7 @@ import os
 import time
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Any
 
 import asyncpg
 import pytest
@@ -17,6 +18,8 @@ from backstay.observe import INSTANCE_DEAD, counters
 from backstay.store.base import InstanceRecord, Report
 from backstay.store.postgres import PostgresStore
 from backstay.store.postgres.url import address_of
+from backstay.testing import ManualClock
+from backstay.testing.records import new_task
 from tests.integration.postgres.load import Load, under_load
 from tests.support.pgproxy import PgProxy
 from tests.support.postgres import PostgresServer
@@ -81,6 +84,31 @@ async def test_the_server_is_away_for_longer_than_callers_wait(own_postgres: Pos
 
     assert outage.load.refused > 0
     await nothing_is_lost_or_left_over(own_postgres, outage.load)
+
+
+async def test_who_is_thrown_out_before_it_has_said_a_word_comes_again(
+    postgres_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+):
+    connect, thrown_out = asyncpg.connect, 0
+
+    async def thrown_out_at_first(*arguments: Any, **options: Any) -> asyncpg.Connection:
+        nonlocal thrown_out
+        connection = await connect(*arguments, **options)
+        if thrown_out < 3:
+            thrown_out += 1
+            await connection.close()
+        return connection
+
+    store = PostgresStore(postgres_url)
+    await store.open()
+    try:
+        monkeypatch.setattr(asyncpg, "connect", thrown_out_at_first)
+        await store.submit([new_task("t")], now=clock.now())
+
+        assert (await store.task("t")).id == "t"
+        assert thrown_out == 3
+    finally:
+        await store.close()
 
 
 async def test_every_connection_is_ended_by_an_administrator_again_and_again(own_postgres: PostgresServer):

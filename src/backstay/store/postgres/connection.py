@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -80,7 +82,8 @@ class Server:
         """
         connection = await _opened(self.address.dsn)
         try:
-            await self._check(connection)
+            with told_as_lost(connection):
+                await self._check(connection)
         except BaseException:
             connection.terminate()
             raise
@@ -127,6 +130,17 @@ class Server:
                 return Conflict(f"{label}: {error}")
             case _:
                 return StoreUnavailable(f"{label}: {str(error) or type(error).__name__}")
+
+
+@contextmanager
+def told_as_lost(connection: asyncpg.Connection) -> Iterator[None]:
+    """Raise ConnectionError where the driver only says that the connection is closed already."""
+    try:
+        yield
+    except asyncpg.InterfaceError as error:
+        if connection.is_closed():
+            raise ConnectionError(str(error)) from error
+        raise
 
 
 async def _opened(dsn: str) -> asyncpg.Connection:

@@ -20,7 +20,7 @@ import asyncpg
 from backstay.errors import Closed, StoreUnavailable
 from backstay.observe import STORE_UNAVAILABLE, emit
 from backstay.store.base import Changes
-from backstay.store.postgres.connection import LOST, REFUSALS, Server
+from backstay.store.postgres.connection import LOST, REFUSALS, Server, told_as_lost
 from backstay.store.postgres.news import notices
 from backstay.store.postgres.tables import Queries, Tables
 
@@ -189,15 +189,10 @@ class Lane:
             self._tables = Tables(connection, self._queries, inline_bytes_max=self._inline_bytes_max)
         tables = self._tables
         try:
-            yield tables
-        except (*LOST, asyncio.CancelledError):
+            with told_as_lost(tables.connection):
+                yield tables
+        except (*LOST, asyncpg.InterfaceError, asyncio.CancelledError):
             self._discard()
-            raise
-        except asyncpg.InterfaceError as error:
-            lost = tables.connection.is_closed()
-            self._discard()
-            if lost:
-                raise ConnectionError(str(error)) from error
             raise
         except BaseException:
             await self._roll_back()
