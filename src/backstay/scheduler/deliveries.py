@@ -197,10 +197,20 @@ class Deliveries:
             self.waits.give_back(call)
             return
         # A step's result is recorded even if the workflow has just stopped waiting: it is a fact.
-        self._ledger.put(replace(record, position=self._ledger.next_position()))
+        self._keep(record)
         if isinstance(call, Wait):
             self._woken(call)
         self._resolve(call, record)
+
+    def keep_arrived(self) -> None:
+        """The end is decided: record what steps came to of which the workflow is not told any more."""
+        while self._inbox:
+            call, record = self._inbox.popleft()
+            if isinstance(call, StepCall):
+                self._keep(record)
+
+    def _keep(self, record: StepRecord) -> None:
+        self._ledger.put(replace(record, position=self._ledger.next_position()))
 
     def _woken(self, wait: Wait) -> None:
         if wait.signal is not None:

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -102,11 +103,11 @@ class Run:
         """Begin the workflow, unless something forbids that; from here on the run moves by itself."""
         now = self._services.clock.now()
         if self.task.request is not None:
-            self._stop(by_request(self.task.request, self._ledger))
+            self._stop(partial(by_request, self.task.request, self._ledger))
             return
         cause = before_run(self.task, self._workflow.recovery, now)
         if cause is not None:
-            self._stop(by_cause(cause, self._ledger, self._workflow.recovery, now))
+            self._stop(partial(by_cause, cause, self._ledger, self._workflow.recovery, now))
             return
         if self.task.hard_end is not None:
             seconds = (self.task.hard_end - now).total_seconds()
@@ -124,7 +125,7 @@ class Run:
         if (task.locked_by, task.lock_number) != (self._services.owner.id, self.task.lock_number):
             self._lost(f"task {task.id} was taken away")
         elif task.request is not None:
-            self._stop(by_request(task.request, self._ledger))
+            self._stop(partial(by_request, task.request, self._ledger))
         else:
             self._waits.signals_arrived(signals)
 
@@ -172,11 +173,11 @@ class Run:
         except (WorkflowSpins, JournalMismatch) as error:
             deliveries.broken = error
         if deliveries.broken is not None:
-            self._stop(self._by_exception(deliveries.broken))
+            self._stop(partial(self._by_exception, deliveries.broken))
         elif self._main.done():
-            self._stop(self._outcome(self._main))
+            self._stop(partial(self._outcome, self._main))
         elif not deliveries.pending and not deliveries.waiting:
-            self._stop(self._by_exception(WorkflowStuck()))
+            self._stop(partial(self._by_exception, WorkflowStuck()))
         else:
             self._flush()
 
@@ -274,15 +275,18 @@ class Run:
     def _hard_end_passed(self) -> None:
         if self._phase is _Phase.RUNNING:
             now = self._services.clock.now()
-            self._stop(by_cause(Cause.HARD_END, self._ledger, self._workflow.recovery, now))
+            self._stop(partial(by_cause, Cause.HARD_END, self._ledger, self._workflow.recovery, now))
 
     def _stopping(self) -> None:
         self._phase = _Phase.STOPPING
         self._deliveries.stop()
 
-    def _stop(self, ending: Ending) -> None:
-        """The end is decided. Stop what is under way, and write the ending once it has unwound."""
+    def _stop(self, decide: Callable[[], Ending]) -> None:
+        """The end has come. Stop what is under way, and write the ending once it has unwound."""
         self._stopping()
+        if self._deliveries.live:
+            self._deliveries.keep_arrived()
+        ending = decide()  # By what is known of every step, and no sooner.
         self._dispatch.withdraw_all()
         if ending.abandons_waits:
             self._waits.withdraw_all(undo_children=isinstance(ending.verdict, Undo))

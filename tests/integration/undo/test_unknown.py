@@ -162,6 +162,65 @@ async def test_a_step_given_up_while_a_breaker_parked_it_is_undone_with_the_rest
     assert travel.order == ["drone"]
 
 
+@pytest.mark.parametrize("first", ["hotel", "flight"])
+async def test_a_step_that_answers_in_the_same_moment_as_its_neighbour_fails_is_undone_as_completed(
+    app: App, url: str, first: str
+):
+    """Its result is known, although the workflow was never told; and nothing has to be waited for."""
+    travel, both = Undone(app), asyncio.Barrier(2)
+    told: list[Any] = []
+
+    @travel.agent.step
+    async def hotel() -> None:
+        await both.wait()
+        raise Permanent("full")
+
+    @travel.agent.step
+    async def flight() -> str:
+        await both.wait()
+        return "LH1"
+
+    @flight.undo
+    async def give_back(*, result: str | None) -> None:
+        told.append((result, current_step().outcome))
+
+    @app.workflow
+    async def holiday() -> None:
+        await asyncio.gather(*((hotel(), flight()) if first == "hotel" else (flight(), hotel())))
+
+    async with app.run(url, **FASTER):
+        await app.submit(holiday, id="t")
+        assert (await ends(app, "t")).state == "undone"
+
+    assert told == [("LH1", "completed")]
+
+
+async def test_a_refusal_in_the_same_moment_as_the_end_leaves_nothing_to_undo(app: App, url: str):
+    travel, both = Undone(app), asyncio.Barrier(2)
+
+    async def refuse() -> None:
+        await both.wait()
+        raise Permanent("full")
+
+    async def give_back() -> None:
+        travel.order.append("undone")
+
+    hotels = [travel.agent.step(name=name)(refuse) for name in ("ritz", "savoy")]
+    for hotel in hotels:
+        hotel.undo(give_back)
+
+    @app.workflow
+    async def holiday() -> None:
+        await asyncio.gather(*(hotel() for hotel in hotels))
+
+    async with app.run(url, **FASTER):
+        await app.submit(holiday, id="t")
+        assert (await ends(app, "t")).state == "undone"
+        assert set((await states(app, "t")).values()) == {"failed"}
+
+    assert travel.order == []
+
+
 @pytest.mark.parametrize("how", ["gather", "TaskGroup"])
 async def test_steps_in_flight_when_their_neighbour_fails_are_cancelled_and_undone_as_unknown(
     app: App, url: str, how: str
