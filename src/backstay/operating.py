@@ -20,6 +20,7 @@ from backstay.domain.alert import Alert
 from backstay.domain.audit import Act, checked_reason
 from backstay.domain.control import Control, Forced, Subject
 from backstay.domain.step import StepRecord
+from backstay.domain.target import control_target, task_target
 from backstay.domain.task import TaskRecord, check_id
 from backstay.errors import InvalidInput, UnknownAgent, UnknownWorkflow
 from backstay.looking import Onlooker
@@ -66,7 +67,7 @@ class Operator(Onlooker):
             body,
             dedup=dedup,
             now=self._clock.now(),
-            act=self._act(f"signal {name}", f"task:{task_id}", reason),
+            act=self._act(f"signal {name}", task_target(task_id), reason),
         )
         return task_view(task)
 
@@ -171,7 +172,7 @@ class Operator(Onlooker):
     async def _amend(
         self, task_id: str, change: Amend, *, action: str, reason: str | None, step: str | None = None
     ) -> Task:
-        act = self._act(action, f"task:{check_id(task_id)}", reason, step=step)
+        act = self._act(action, task_target(check_id(task_id)), reason, step=step)
         return task_view(await self._store.amend(task_id, change, now=self._clock.now(), act=act))
 
     def _check_fits(self, key: str, steps: list[StepRecord], body: bytes) -> None:
@@ -186,7 +187,7 @@ class Operator(Onlooker):
         self, subject: Subject, name: str, action: str, reason: str | None, **changes: Any
     ) -> None:
         await self._check_known(subject, check_id(name, name=f"name of the {subject}"))
-        act = self._act(action, f"{subject}:{name}", reason)
+        act = self._act(action, control_target(subject, name), reason)
         now = self._clock.now()
 
         def change(control: Control | None) -> Control:

@@ -17,7 +17,7 @@ from backstay.definitions.agents import Step
 from backstay.definitions.ambient import StepContext, current_context, current_scope
 from backstay.definitions.codec import Function, check_size
 from backstay.domain.retry import RETRY_AFTER_MAX, Retry
-from backstay.domain.step import Failure, failure_of
+from backstay.domain.step import failure_of
 from backstay.errors import InvalidDefinition, InvalidRequest, Permanent, Transient
 from backstay.messaging.wire import Completed, Deferred, Failed, Reply, Request
 from backstay.observe import STEP_RETRIED, emit, log
@@ -38,7 +38,6 @@ class Setback:
     """A try that failed, and may be followed by another."""
 
     error: BaseException
-    failure: Failure
     retry_after: timedelta | None
 
 
@@ -142,7 +141,8 @@ class Attempt:
             verdict = await self._try(arguments)
             if not isinstance(verdict, Setback):
                 return verdict
-            failure, pause = verdict.failure, self._pause_after(tries, verdict)
+            failure = failure_of(verdict.error, step=self._request.step)
+            pause = self._pause_after(tries, verdict)
             if pause is None:
                 self._tell(verdict.error)
                 return Failed(failure, unsure=self._unsure, retry_after=verdict.retry_after)
@@ -193,7 +193,7 @@ class Attempt:
         said = error if isinstance(error, Transient) else Transient()
         self._unsure = self._unsure or said.unsure
         pause = None if said.retry_after is None else min(said.retry_after, RETRY_AFTER_MAX)
-        return Setback(error, failure_of(error, step=self._request.step), pause)
+        return Setback(error, pause)
 
     def _failed_for_good(self, error: Exception, *, unsure: bool = False) -> Failed:
         failure = failure_of(error, step=self._request.step, permanent=True)

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from backstay.domain.control import Subject
+from backstay.domain.target import task_target
 
 
 class AlertKind(StrEnum):
@@ -28,7 +29,7 @@ class NewAlert(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: AlertKind
     message: str
-    # What it tells of, as the audit trail names it: ``task:delivery-17``, ``agent:drone``.
+    # What it tells of, as in the audit trail.
     target: str
     task_id: str | None = None
     step: str | None = None
@@ -49,4 +50,4 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_task(kind: AlertKind, task_id: str, *, message: str, step: str | None = None) -> NewAlert:
-    return NewAlert(kind=kind, message=message, target=f"task:{task_id}", task_id=task_id, step=step)
+    return NewAlert(kind=kind, message=message, target=task_target(task_id), task_id=task_id, step=step)

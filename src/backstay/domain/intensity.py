@@ -13,6 +13,7 @@ from typing import NamedTuple
 from backstay.domain.alert import PAUSED, NewAlert
 from backstay.domain.audit import Act
 from backstay.domain.control import Control, Subject
+from backstay.domain.target import control_target
 
 
 class Excess(NamedTuple):
@@ -37,6 +38,6 @@ def excesses(recoveries: Iterable[tuple[str, str | None, int]], *, most: int) ->
 
 def pausing(control: Control, message: str) -> tuple[Act, NewAlert]:
     """How the trail and a person are told of what is held back."""
-    target = f"{control.subject}:{control.name}"
+    target = control_target(control.subject, control.name)
     act = Act(who=control.by, action="pause", target=target, reason=control.reason)
     return act, NewAlert(kind=PAUSED[control.subject], message=message, target=target)

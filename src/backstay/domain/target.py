@@ -1,0 +1,16 @@
+"""What the audit trail and an alert call the thing they tell of: ``task:delivery-17``, ``agent:drone``.
+
+Whoever acts on a thing takes up the alerts that tell of it: both must call it the same.
+"""
+
+from __future__ import annotations
+
+from backstay.domain.control import Subject
+
+
+def task_target(task_id: str) -> str:
+    return f"task:{task_id}"
+
+
+def control_target(subject: Subject, name: str) -> str:
+    return f"{subject}:{name}"
