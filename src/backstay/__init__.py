@@ -30,6 +30,7 @@ from backstay.errors import (
     TaskFailed,
     Transient,
     Unavailable,
+    UnknownTask,
 )
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "TaskFailed",
     "Transient",
     "Unavailable",
+    "UnknownTask",
     "current_step",
     "now",
     "race",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from backstay.agents.http import CONNECTIONS, RESPONSE_BYTES_MAX, HttpAgent
 from backstay.client import Client, Handle
 from backstay.definitions.agents import Agent, Step
+from backstay.definitions.mounts import AsgiApplication
 from backstay.definitions.registry import Registry
 from backstay.definitions.workflows import Workflow
 from backstay.domain.breaker import Breaker
@@ -19,7 +20,7 @@ from backstay.domain.retry import Retry
 from backstay.domain.task import check_id
 from backstay.errors import Closed
 from backstay.operating import Operator
-from backstay.runtime import Running, connected
+from backstay.runtime import Roles, Running, connected
 from backstay.settings import Settings
 from backstay.store.base import Store
 from backstay.submit import CompleteBy
@@ -140,6 +141,14 @@ class App:
 
         return declare if function is None else declare(function)
 
+    def mount(self, path: str, application: AsgiApplication) -> None:
+        """Have ``backstay serve`` serve an ASGI application below ``path``, on the port of its own interface.
+
+        Whoever may look there may look here, and whoever may submit may do anything else. While it is
+        served, the app is running: ``app.submit`` and everything else may be called by its handlers.
+        """
+        self.registry.add_mount(path, application)
+
     # Run, or talk to those who run
 
     @asynccontextmanager
@@ -147,11 +156,19 @@ class App:
         """Run all roles inside this process until the context is left. ``options`` are settings by name."""
         url, opened = _url_or_store(store)
         async with Running(self.registry, Settings.load({**options, "store": url}), store=opened) as running:
-            outer, self._client = self._client, running.client
-            try:
+            assert running.client is not None
+            with self._running_with(running.client):
                 yield self
-            finally:
-                self._client = outer
+
+    async def serve(self, settings: Settings, *, roles: Roles, ready: Callable[[str | None], None]) -> None:
+        """Run the roles of a process until it is told to stop: what ``backstay serve`` does.
+
+        ``ready`` is called once everything is up, with the address of the HTTP interface if there is one.
+        """
+        # An HTTP server takes a while to import; who runs an application in a script needs none.
+        from backstay.runtime.server import serve  # noqa: PLC0415
+
+        await serve(self.registry, settings, roles=roles, ready=ready, running_with=self._running_with)
 
     def client(self, store: str | Store | None = None, **options: Any) -> AbstractAsyncContextManager[Client]:
         """Submit and operate only; other processes run the roles."""
@@ -232,6 +249,19 @@ class App:
     def operator(self) -> Operator:
         """Whoever looks around and steps in: agents, alerts, the audit trail, pause and resume."""
         return self._running
+
+    @property
+    def settings(self) -> Settings:
+        """What it runs with."""
+        return self._running.settings
+
+    @contextmanager
+    def _running_with(self, client: Client) -> Iterator[None]:
+        outer, self._client = self._client, client
+        try:
+            yield
+        finally:
+            self._client = outer
 
     @property
     def _running(self) -> Client:

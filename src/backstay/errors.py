@@ -229,7 +229,8 @@ class TaskFailed(BackstayError):
     def __init__(self, state: str, step: str | None, error: dict[str, Any] | None) -> None:
         detail = f": {error.get('type', 'Error')}: {error.get('message', '')}" if error else ""
         at = f" at step {step}" if step else ""
-        super().__init__(f"the task is {state}{at}{detail}")
+        stands = "stopped in error" if state == "error" else f"is {state}"
+        super().__init__(f"the task {stands}{at}{detail}")
         self.state = state
         self.step = step
         self.error = error

@@ -50,6 +50,11 @@ class Onlooker:
         self._settings = settings
         self._clock = clock
 
+    @property
+    def settings(self) -> Settings:
+        """What it was opened with."""
+        return self._settings
+
     # Tasks
 
     async def task(self, task_id: str) -> Task:

@@ -96,14 +96,15 @@ class Shell:
         return done.stdout
 
     @contextmanager
-    def serving(self, command: str, says: str) -> Iterator[None]:
-        """Start ``command`` and come back once it says so."""
+    def serving(self, command: str, says: list[str]) -> Iterator[None]:
+        """Start ``command`` and come back once it has said this."""
         with subprocess.Popen(
             command.split(), cwd=self._folder, env=self._environment, stderr=subprocess.PIPE, text=True
         ) as server:
             try:
                 assert server.stderr is not None
-                assert server.stderr.readline().strip() == says.replace(PORT, self._port)
+                for line in says:
+                    assert server.stderr.readline().strip() == line.replace(PORT, self._port)
                 yield
             finally:
                 server.terminate()
@@ -135,10 +136,10 @@ def shell(tmp_path: Path) -> Shell:
 
 
 def test_the_page_works_from_top_to_bottom(shell: Shell):
-    (start, [running]), *rest = commands()
+    (start, says), *rest = commands()
     assert start.endswith(" &")
 
-    with shell.serving(start.removesuffix(" &"), running):
+    with shell.serving(start.removesuffix(" &"), says):
         for command, shown in rest:
             if LOOKING.search(command):
                 shell.until_shown(command, shown)

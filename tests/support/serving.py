@@ -155,7 +155,14 @@ async def serving(store: Store, registry: Registry, **options: Any) -> AsyncIter
             session=session,
         )
         application = build(
-            Ports(client=client, settings=settings, clock=clock, health=health, supervise=served.supervise)
+            Ports(
+                client=client,
+                settings=settings,
+                clock=clock,
+                health=health,
+                supervise=served.supervise,
+                mounts=registry.mounts,
+            )
         )
         async with _listening(application, listening, settings):
             yield served

@@ -163,6 +163,7 @@ def test_of_a_long_body_only_the_beginning_is_shown():
         ({"title": "No drone", "detail": "All are out.", "status": 409, "x": 1}, "No drone: All are out."),
         ({"title": "No drone"}, "No drone"),
         ({"detail": "All are out."}, "All are out."),
+        ({"title": "Conflict", "detail": "All are out."}, "All are out."),
         ({"title": 7}, '{"title":7}'),
         ({}, "{}"),
     ],

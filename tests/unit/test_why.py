@@ -147,7 +147,18 @@ SITUATIONS: dict[str, tuple[TaskRecord, list[StepRecord], str, str | None]] = {
         "backstay tasks undo t",
     ),
     "processed": (a_task(TaskState.PROCESSED), [], "it is processed; nothing is left to do", None),
-    "undone": (a_task(TaskState.UNDONE), [], "it is undone; nothing is left to do", None),
+    "undone": (
+        a_task(TaskState.UNDONE),
+        [a_step(StepState.UNDONE), SLEEP],
+        "it is undone; nothing is left to do",
+        None,
+    ),
+    "undone, as far as an undo was declared": (
+        a_task(TaskState.UNDONE),
+        [a_step(StepState.UNDONE), a_step(StepState.COMPLETED, key="ship:1", undo=None)],
+        "it is undone; ship:1 declares no undo",
+        None,
+    ),
     "cancelled": (a_task(TaskState.CANCELLED), [], "it is cancelled; nothing is left to do", None),
 }
 
@@ -161,6 +172,12 @@ def test_each_situation_is_one_sentence_and_at_most_one_command(situation: str):
 
 def test_every_state_is_explained():
     assert {task.state for task, *_ in SITUATIONS.values()} == set(TaskState)
+
+
+def test_a_task_whose_scheduler_died_and_has_no_successor_says_so():
+    reason = why(a_task(TaskState.PROCESSING, locked_by="host-1"), any_scheduler=False)
+
+    assert reason.reason.startswith("scheduler host-1 is gone, and no other is running on this store")
 
 
 def test_a_task_on_a_store_without_schedulers_says_so():

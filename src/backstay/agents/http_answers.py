@@ -185,7 +185,9 @@ def _problem(answer: HttpAnswer) -> str:
         problem = msgspec.json.decode(answer.body, type=Problem)
     except msgspec.MsgspecError:
         return ""
-    return ": ".join(part for part in (problem.title, problem.detail) if part)
+    # The phrase of the status is said already.
+    title = "" if _named(answer.status).endswith(f" {problem.title}") else problem.title
+    return ": ".join(part for part in (title, problem.detail) if part)
 
 
 def _in_one_line(text: str) -> str:

@@ -1,7 +1,8 @@
 """The HTTP interface: one table of routes, from which routing, access and the OpenAPI document follow.
 
 ports         what the composition hands in
-application   the layers around the table: border, guard, router
+application   the layers around the table: border, guard, mounts, router
+mounts        applications of the user's own, behind the same guard
 routes        the table
 routing       what a route is, and how a request becomes the call of its handler
 calls         what a handler is given, and what it may give back

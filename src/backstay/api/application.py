@@ -10,11 +10,13 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
+from backstay.api import bodies
 from backstay.api.access import Guard, Guesses, keyring
 from backstay.api.admission import Admission
 from backstay.api.calls import Service
 from backstay.api.health import hindrance
 from backstay.api.lookouts import Lookouts
+from backstay.api.mounts import Mounts
 from backstay.api.openapi import document
 from backstay.api.ports import Ports
 from backstay.api.problems import (
@@ -56,7 +58,13 @@ def build(ports: Ports) -> ASGIApp:
         document=document(ROUTES),
     )
     open_paths = [route.path for route in ROUTES if route.role is None]
-    guard = Guard(router(ROUTES, service), service.keyring, Guesses(clock), open_paths=open_paths)
+    mounts = Mounts(
+        router(ROUTES, service),
+        ports.mounts,
+        admission=service.admission,
+        bytes_max=settings.payload_bytes_max + bodies.MARGIN_BYTES,
+    )
+    guard = Guard(mounts, service.keyring, Guesses(clock), open_paths=open_paths)
     return Border(Occupancy(guard, requests_max=settings.connections_max, exempt=open_paths))
 
 

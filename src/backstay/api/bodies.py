@@ -11,6 +11,7 @@ import re
 from typing import Any, Final, TypeVar
 
 import msgspec
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from backstay.api.problems import BODY_TOO_LARGE, BODY_TOO_SLOW, MEDIA_TYPE_UNSUPPORTED, NOT_JSON, Refused
@@ -28,14 +29,19 @@ Kind = TypeVar("Kind")
 
 async def read(request: Request, *, bytes_max: int) -> bytes:
     """The whole body. Raises Refused as soon as it is known to be too long."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > bytes_max:
-        raise _too_large(bytes_max)
+    check_announced(request.headers, bytes_max=bytes_max)
     try:
         async with asyncio.timeout(BODY_SECONDS):
             return await _read_up_to(request, bytes_max)
     except TimeoutError as error:
-        raise Refused(BODY_TOO_SLOW, f"send the whole body within {BODY_SECONDS:.0f} s") from error
+        raise too_slow() from error
+
+
+def check_announced(headers: Headers, *, bytes_max: int) -> None:
+    """Raise Refused when the length that the body is said to have is too long."""
+    announced = headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > bytes_max:
+        raise too_large(bytes_max)
 
 
 async def _read_up_to(request: Request, bytes_max: int) -> bytes:
@@ -43,11 +49,15 @@ async def _read_up_to(request: Request, bytes_max: int) -> bytes:
     async for chunk in request.stream():
         body += chunk
         if len(body) > bytes_max:
-            raise _too_large(bytes_max)
+            raise too_large(bytes_max)
     return bytes(body)
 
 
-def _too_large(bytes_max: int) -> Refused:
+def too_slow() -> Refused:
+    return Refused(BODY_TOO_SLOW, f"send the whole body within {BODY_SECONDS:.0f} s")
+
+
+def too_large(bytes_max: int) -> Refused:
     return Refused(
         BODY_TOO_LARGE,
         f"a body may have {bytes_max:,} bytes (setting payload_bytes_max, and {MARGIN_BYTES:,} for the rest):"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
 from backstay.client import Client
 from backstay.clock import Clock
+from backstay.definitions.mounts import AsgiApplication
 from backstay.settings import Settings
 
 
@@ -35,3 +36,5 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     health: Health
     # One round of the supervisor under the lease; whether it was ours to run.
     supervise: Callable[[], Awaitable[bool]]
+    # The application's own routes, by the path that they lie below.
+    mounts: Mapping[str, AsgiApplication] = {}

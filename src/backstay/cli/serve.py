@@ -10,12 +10,13 @@ from typing import Annotated, Final
 
 import typer
 
+from backstay.app import App
 from backstay.cli.access import StoreOption
 from backstay.cli.render import note
 from backstay.cli.target import load_app
-from backstay.definitions.registry import Registry
 from backstay.errors import InvalidSetting
 from backstay.runtime.roles import ALL, WITHOUT_CODE, Role, Roles, as_names, parse_roles
+from backstay.runtime.stores import store_label
 from backstay.settings import Settings
 
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(message)s"
@@ -56,15 +57,17 @@ def serve(
         {"store": store, "host": host, "port": port, "tls_cert": tls_cert, "tls_key": tls_key}
     )
     wanted = _roles(roles, has_code=target is not None)
-    registry = Registry() if target is None else load_app(target).registry
+    app = App("backstay") if target is None else load_app(target)
     logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)
-    # An HTTP server takes a while to import; no other command needs one.
-    from backstay.runtime.server import serve as until_stopped  # noqa: PLC0415
 
-    serving = until_stopped(registry, settings, roles=wanted, ready=lambda at: _say_ready(at, wanted))
+    def say_ready(address: str | None) -> None:
+        where = f" on {address}" if address else ""
+        note(f"backstay is running{where} as {', '.join(as_names(wanted))}; Ctrl-C stops it")
+        note(f"the store is {store_label(settings)}")
+
     try:
         with asyncio.Runner(loop_factory=_event_loop()) as runner:
-            runner.run(serving)
+            runner.run(app.serve(settings, roles=wanted, ready=say_ready))
     except asyncio.CancelledError:
         note("stopped without waiting; what was at work is taken up again elsewhere")
         raise typer.Exit(1) from None
@@ -79,11 +82,6 @@ def _roles(names: str | None, *, has_code: bool) -> Roles:
             f"roles {', '.join(as_names(wanted - WITHOUT_CODE))} need the application: name it as module:app"
         )
     return wanted
-
-
-def _say_ready(address: str | None, roles: Roles) -> None:
-    where = f" on {address}" if address else ""
-    note(f"backstay is running{where} as {', '.join(as_names(roles))}; Ctrl-C stops it")
 
 
 def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -163,7 +163,12 @@ class Signature:
         """
         if len(args) == 1 and self._stands_for_all(args[0]):
             return self._codec.canonical(args[0] if self._names else None)
-        return self._codec.canonical(self._as_one_value(args, {}))
+        try:
+            value = self._as_one_value(args, {})
+        except InvalidInput as error:
+            takes = ", ".join(self._names) or "nothing"
+            raise InvalidInput(f"{error}; it takes {takes}: in JSON, one object with these names") from error
+        return self._codec.canonical(value)
 
     def check_fields(self, value: Any) -> None:
         """Raise InvalidInput if the declared types would leave a field of decoded JSON unread."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from backstay.definitions.agents import Agent, Step
+from backstay.definitions.mounts import AsgiApplication, check_path, overlap
 from backstay.definitions.workflows import Workflow
 from backstay.errors import InvalidDefinition, UnknownWorkflow
 
 
 class Registry:
-    """Workflows by name and version, agents and steps by name."""
+    """Workflows by name and version, agents and steps by name, mounted applications by path."""
 
     def __init__(self) -> None:
         self.workflows: dict[tuple[str, int], Workflow[..., Any]] = {}
         self.agents: dict[str, Agent] = {}
         self.steps: dict[str, Step[..., Any]] = {}
+        self.mounts: dict[str, AsgiApplication] = {}
 
     def add_workflow(self, workflow: Workflow[..., Any]) -> None:
         identity = (workflow.name, workflow.version)
@@ -39,6 +41,15 @@ class Registry:
                 f" (by agent {known.agent.name!r}); give one of them another name=…"
             )
         self.steps[step.name] = step
+
+    def add_mount(self, path: str, application: AsgiApplication) -> None:
+        check_path(path)
+        taken = next((known for known in self.mounts if overlap(path, known)), None)
+        if taken is not None:
+            raise InvalidDefinition(
+                f"'{path}' and '{taken}' are both mounted, and one contains the other; choose another path"
+            )
+        self.mounts[path] = application
 
     def workflow(self, name: str, version: int | None = None) -> Workflow[..., Any]:
         """The workflow of that name: the given version, or the newest."""

@@ -56,7 +56,9 @@ def explain(task: TaskRecord, steps: Sequence[StepRecord], around: Surroundings)
             return Reason(
                 f"the undo of {stuck} keeps failing; an operator must act", f"backstay tasks undo {task.id}"
             )
-        case TaskState.PROCESSED | TaskState.UNDONE | TaskState.CANCELLED:
+        case TaskState.UNDONE:
+            return _undone(steps)
+        case TaskState.PROCESSED | TaskState.CANCELLED:
             return Reason(f"it is {task.state}; nothing is left to do")
 
 
@@ -80,6 +82,11 @@ def _nobody_claims(task: TaskRecord, around: Surroundings) -> Reason | None:
 
 
 def _processing(task: TaskRecord, steps: Sequence[StepRecord], around: Surroundings) -> Reason:
+    if not around.schedulers:
+        return Reason(
+            f"scheduler {task.locked_by} is gone, and no other is running on this store;"
+            " start the application that defines the workflow"
+        )
     if task.request is not None:
         return Reason(f"{task.request} was requested; its scheduler {task.locked_by} is stopping it")
     under_way = [step for step in steps if step.state in (StepState.RUNNING, StepState.PENDING)]
@@ -194,6 +201,12 @@ def _undoing(task: TaskRecord, steps: Sequence[StepRecord], around: Surroundings
         if nobody is not None:
             return Reason(f"its undo waits: {nobody.reason}", nobody.command)
     return Reason("its steps are being undone")
+
+
+def _undone(steps: Sequence[StepRecord]) -> Reason:
+    done = (step for step in steps if step.kind is StepKind.STEP and step.state is StepState.COMPLETED)
+    kept = ", ".join(step.key for step in done)
+    return Reason(f"it is undone; {f'{kept} declares no undo' if kept else 'nothing is left to do'}")
 
 
 def _at(task: TaskRecord) -> str:

@@ -6,19 +6,21 @@ instance   one life of the roles of a process: from registering to retiring, or 
 running    the roles inside this process, one instance after the other
 once       one round of the supervisor, for cron or a job
 http       the HTTP interface: a socket, and a server that answers on it
+lifespans  what mounted applications do before the first request and after the last
 server     a process that serves until it is told to stop
 
-Nothing else in the package knows of two roles at once. The last two are not imported from here: who runs
+Nothing else in the package knows of two roles at once. The last three are not imported from here: who runs
 an application in a script needs no HTTP server.
 """
 
 from backstay.runtime.once import supervise_once
-from backstay.runtime.roles import Role, parse_roles
+from backstay.runtime.roles import Role, Roles, parse_roles
 from backstay.runtime.running import Running
 from backstay.runtime.stores import StoreClock, connected, open_store
 
 __all__ = [
     "Role",
+    "Roles",
     "Running",
     "StoreClock",
     "connected",

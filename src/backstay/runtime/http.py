@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from backstay import api
 from backstay.api.access import is_this_machine
 from backstay.api.ports import Ports
 from backstay.client import Client
+from backstay.definitions.mounts import AsgiApplication
 from backstay.errors import InvalidSetting, Unavailable
 from backstay.runtime.protocol import CONNECTIONS_IN_RESERVE, HEAD_SECONDS, BoundedProtocol
 from backstay.runtime.running import Running
@@ -33,7 +34,12 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def answering(
-    running: Running, settings: Settings, *, on: socket.socket, ended: Callable[[], None]
+    running: Running,
+    settings: Settings,
+    *,
+    on: socket.socket,
+    mounts: Mapping[str, AsgiApplication],
+    ended: Callable[[], None],
 ) -> AsyncIterator[str]:
     """Answer while the context is open; the address comes out. ``ended`` is called if it stops earlier.
 
@@ -41,7 +47,7 @@ async def answering(
     """
     assert running.client is not None
     await _check_access(running.client, settings)
-    server = _Server(_config(running, running.client, settings))
+    server = _Server(_config(running, running.client, settings, mounts=mounts))
     serving = asyncio.create_task(server.serve(sockets=[on]), name="backstay-http")
     serving.add_done_callback(lambda _task: ended())
     try:
@@ -51,13 +57,16 @@ async def answering(
         await serving
 
 
-def _config(running: Running, client: Client, settings: Settings) -> uvicorn.Config:
+def _config(
+    running: Running, client: Client, settings: Settings, *, mounts: Mapping[str, AsgiApplication]
+) -> uvicorn.Config:
     ports = Ports(
         client=client,
         settings=settings,
         clock=running.clock,
         health=running,
         supervise=running.supervise,
+        mounts=mounts,
     )
     tls: dict[str, Any] = {}
     if settings.tls_cert:

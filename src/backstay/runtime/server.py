@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
 from typing import Final
 
+from backstay.client import Client
 from backstay.definitions.registry import Registry
 from backstay.runtime.http import answering, listen
+from backstay.runtime.lifespans import started
 from backstay.runtime.roles import Role, Roles
 from backstay.runtime.running import Running
 from backstay.settings import Settings
@@ -18,11 +20,17 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 async def serve(
-    registry: Registry, settings: Settings, *, roles: Roles, ready: Callable[[str | None], None]
+    registry: Registry,
+    settings: Settings,
+    *,
+    roles: Roles,
+    ready: Callable[[str | None], None],
+    running_with: Callable[[Client], AbstractContextManager[None]],
 ) -> None:
     """Run the roles until SIGTERM or SIGINT, then stop gracefully within ``settings.drain``.
 
     ``ready`` is called once everything is up, with the address of the HTTP interface if there is one.
+    ``running_with`` surrounds the time in which there is a client to work with.
     """
     stop = asyncio.Event()
     with _stopping_on_signals(stop):
@@ -30,9 +38,12 @@ async def serve(
             # An address that is taken should be known before the store is touched.
             socket = parts.enter_context(listen(settings)) if Role.API in roles else None
             running = await parts.enter_async_context(Running(registry, settings, roles=roles))
+            assert running.client is not None
+            parts.enter_context(running_with(running.client))
             address = None
             if socket is not None:
-                http = answering(running, settings, on=socket, ended=stop.set)
+                mounts = await parts.enter_async_context(started(registry.mounts))
+                http = answering(running, settings, on=socket, mounts=mounts, ended=stop.set)
                 address = await parts.enter_async_context(http)
             await _first_of(running.registered, stop)
             ready(address)

@@ -28,6 +28,15 @@ def open_store(settings: Settings) -> Store:
     )
 
 
+def store_label(settings: Settings) -> str:
+    """The store as people may read it: without its password."""
+    if settings.store.startswith("sqlite:"):
+        return settings.store
+    from backstay.store.postgres.url import address_of  # noqa: PLC0415  As below.
+
+    return address_of(settings.store).label
+
+
 def _postgres(settings: Settings) -> Store:
     # Its driver is an extra: who stays with SQLite needs none.
     try:

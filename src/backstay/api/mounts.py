@@ -1,0 +1,120 @@
+"""Applications of the user's own, on the same port and behind the same guard as the routes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from backstay.api import bodies
+from backstay.api.admission import Admission
+from backstay.api.problems import Refused
+from backstay.domain.access import Role
+from backstay.observe import log
+
+_LOOKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_HANDING_IN: Final = frozenset({"POST", "PUT"})
+
+
+class Mounts:
+    """Hands a request to the application that is mounted where its path leads; any other goes on inside.
+
+    Who looks needs the role ``read``, everybody else ``submit``. While too many tasks wait, nothing is
+    handed in here either.
+    """
+
+    def __init__(
+        self, inner: ASGIApp, mounts: Mapping[str, ASGIApp], *, admission: Admission, bytes_max: int
+    ) -> None:
+        self._inner = inner
+        self._mounts = {path.encode(): mounted for path, mounted in mounts.items()}
+        self._admission = admission
+        self._bytes_max = bytes_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = self._path(scope["raw_path"]) if scope["type"] == "http" else None
+        if path is None:
+            await self._inner(scope, receive, send)
+            return
+        scope["state"]["caller"].check_may(Role.READ if scope["method"] in _LOOKING else Role.SUBMIT)
+        bodies.check_announced(Headers(scope=scope), bytes_max=self._bytes_max)
+        if scope["method"] in _HANDING_IN:
+            await self._admission.check()
+        await self._hand_over(path, scope, receive, Answer(send))
+
+    async def _hand_over(self, path: bytes, scope: Scope, receive: Receive, answer: Answer) -> None:
+        body = BoundedBody(receive, bytes_max=self._bytes_max)
+        mount = path.decode()
+        # The mount itself is the application's "/"; without the slash routers would redirect to it.
+        seen = f"{mount}/" if scope["path"] == mount else scope["path"]
+        try:
+            await self._mounts[path]({**scope, "path": seen, "root_path": mount}, body, answer)
+        except BodyRefused as refused:
+            raise refused.reason from refused
+        except Exception as error:
+            # Starlette answers what nobody handled, and raises it again for the server to log.
+            if isinstance(error, ClientDisconnect) or not answer.complete:
+                raise
+            log.error("a request failed: %s %r", scope["method"], scope["path"], exc_info=error)
+
+    def _path(self, raw_path: bytes) -> bytes | None:
+        """The one that the request's path, with nothing decoded, lies below. No two contain each other."""
+        return next((path for path in self._mounts if _below(raw_path, path)), None)
+
+
+def _below(raw_path: bytes, path: bytes) -> bool:
+    return raw_path == path or raw_path.startswith(path + b"/")
+
+
+class Answer:
+    """``send``, remembering whether the answer is complete."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.complete = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            # ASGI lets them be left out; whoever adds to them relies on a list that is nobody else's.
+            message = {**message, "headers": list(message.get("headers", ()))}
+        await self._send(message)
+        if message["type"] == "http.response.body":
+            self.complete = not message.get("more_body", False)
+
+
+class BodyRefused(HTTPException):
+    """Starlette and what is built on it answer with its status; from any other application it comes back."""
+
+    def __init__(self, reason: Refused) -> None:
+        super().__init__(reason.kind.status, str(reason))
+        self.reason = reason
+
+
+class BoundedBody:
+    """``receive``: a body no longer than it may be, and within the time that it may take."""
+
+    def __init__(self, receive: Receive, *, bytes_max: int) -> None:
+        self._receive = receive
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._whole = False
+        self._deadline = asyncio.get_running_loop().time() + bodies.BODY_SECONDS
+
+    async def __call__(self) -> Message:
+        if self._whole:
+            return await self._receive()  # That the caller has left, whenever that is.
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            raise BodyRefused(bodies.too_slow()) from None
+        self._bytes += len(message.get("body", b""))
+        self._whole = not message.get("more_body", False)
+        if self._bytes > self._bytes_max:
+            raise BodyRefused(bodies.too_large(self._bytes_max))
+        return message
