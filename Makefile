@@ -28,8 +28,8 @@ help: ## list the targets
 
 setup: $(VENV)/dev.stamp ## create .venv with everything needed for development
 
-demo: $(VENV)/run.stamp ## watch an order workflow survive a kill -9
-	@$(PY) -m examples.orders_demo
+demo: $(VENV)/run.stamp ## drone delivery in the terminal: five services, load, outages, reconciled
+	@$(VENV)/bin/backstay demo
 
 test: setup ## run every test
 	@$(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal
@@ -57,8 +57,9 @@ bench: setup ## measure throughput, latency and idle cost of the durable core
 chaos: setup ## run the crash tests at full length
 	@BACKSTAY_TEST_CHAOS=full $(PY) -m pytest tests/chaos -m "chaos or not chaos"
 
-picture: setup ## draw docs/architecture.svg from the layers contract
+picture: setup ## draw docs/architecture.svg from the layers contract, and docs/demo.svg from a run of the demo
 	@$(PY) tools/picture.py
+	@$(PY) tools/demo_picture.py
 
 diagrams: setup ## draw the state machines in docs/state-machines.md
 	@$(PY) tools/state_machines.py

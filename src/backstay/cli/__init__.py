@@ -10,6 +10,7 @@ tokens      who may ask a server for what
 supervise   one round of the supervisor
 store       create, upgrade and check the store itself
 serve       run an application
+demo        run the flagship example
 
 access      on which store a command works, or at which server
 remote      a server, asked over HTTP
@@ -33,6 +34,7 @@ import typer
 
 from backstay.cli import agents, alerts, store, tasks, tokens, workflows
 from backstay.cli.audit import audit
+from backstay.cli.demo import demo
 from backstay.cli.render import complain
 from backstay.cli.serve import serve
 from backstay.cli.submit import submit
@@ -54,6 +56,7 @@ commands: Final = typer.Typer(
     epilog="The store is --store, else BACKSTAY_STORE, else `store` in backstay.toml, else sqlite:///backstay.db."
     " With --url or BACKSTAY_URL a command asks that server instead, with the token in BACKSTAY_TOKEN.",
 )
+commands.command("demo")(demo)
 commands.command("serve")(serve)
 commands.command("submit")(submit)
 commands.add_typer(tasks.commands, name="tasks")

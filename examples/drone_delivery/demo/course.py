@@ -1,0 +1,205 @@
+"""What happens, in order: start everything, let requests come in, drain, stop, reconcile."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from random import Random
+from typing import Any, Final
+
+import aiohttp
+
+from drone_delivery.addresses import SERVICES
+from drone_delivery.demo import ports
+from drone_delivery.demo.kills import kill_now_and_then
+from drone_delivery.demo.load import Load, LoadRefused
+from drone_delivery.demo.plan import Plan
+from drone_delivery.demo.processes import Processes, ProcessFailed
+from drone_delivery.demo.reconcile import Report, reconcile
+from drone_delivery.demo.scene import Phase, Scene
+from drone_delivery.demo.screen import Screen
+from drone_delivery.demo.sight import ENDED, Out, Sight
+from drone_delivery.demo.weather import Weather
+from drone_delivery.services.books import read_books
+
+LOOK_SECONDS: Final = 0.4
+DRAIN_SECONDS: Final = 120.0
+REQUEST_SECONDS: Final = 5.0
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+_KNOWN: Final = (ports.PortsTaken, ProcessFailed, LoadRefused)
+
+
+class DemoFailed(Exception):
+    """It could not be shown to the end; ``str()`` says why."""
+
+
+async def run(plan: Plan, screen: Screen, chance: Random) -> Report:
+    """The whole demo. Raises DemoFailed; CancelledError when told to stop at once."""
+    try:
+        chosen = ports.choose(plan.port, len(SERVICES), chance)
+        with Processes(chosen, store=plan.store, folder=plan.folder) as processes:
+            timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+            async with aiohttp.ClientSession(timeout=timeout) as session:
+                demo = Demo(plan, processes, session, screen=screen, chance=chance)
+                await demo.run()
+    except (*_KNOWN, ExceptionGroup) as problem:
+        raise _as_failure(problem) from problem
+    return reconcile(demo.accepted, demo.sight.seen.states, read_books(plan.folder))
+
+
+def _as_failure(problem: Exception) -> Exception:
+    """The first of several is told; what nobody foresaw stays as it is."""
+    cause = problem
+    while isinstance(cause, ExceptionGroup):
+        cause = cause.exceptions[0]
+    return DemoFailed(str(cause)) if isinstance(cause, _KNOWN) else problem
+
+
+class Demo:
+    """One run."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        processes: Processes,
+        session: aiohttp.ClientSession,
+        *,
+        screen: Screen,
+        chance: Random,
+    ) -> None:
+        self._plan = plan
+        self._processes = processes
+        self._session = session
+        self._screen = screen
+        self._chance = chance
+        self._began = time.monotonic()
+        self._phase = Phase.STARTING
+        self._task = asyncio.current_task()
+        self._stop = asyncio.Event()
+        self._looked = asyncio.Condition()
+        self._seen_as_of = self._began
+        self._load = Load(session, processes.server_url, chance=chance)
+        self._weather = Weather(session, processes.service_urls, chance=chance, tell=self._tell)
+        self.sight = Sight(session, processes.server_url, folder=processes.folder, clock=time.monotonic)
+
+    @property
+    def accepted(self) -> set[str]:
+        """What got a 202 from us, and what others handed in."""
+        return self._load.tally.accepted | self.sight.seen.states.keys()
+
+    async def run(self) -> None:
+        with _on_signals(self._asked_to_stop):
+            self._tell("starting five services, a server and two workers")
+            await self._processes.start(self._session)
+            await self._weather.settle()
+            await self.sight.begin()
+            self._tell(f"the server is {self._processes.server_url}; Ctrl-C drains and ends")
+            ports_of = self._processes.service_ports
+            self._tell(f"ports: {', '.join(f'{name} {port}' for name, port in ports_of.items())}")
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(self._watch(), name="watch")
+                disturbances = [group.create_task(one) for one in self._disturbances()]
+                await self._take_requests()
+                for disturbance in disturbances:
+                    disturbance.cancel()
+                await self._drain()
+                watching.cancel()
+            self._enter(Phase.STOPPING)
+
+    def _asked_to_stop(self) -> None:
+        """The first time: drain. With nothing to drain, or asked again: end at once."""
+        if self._phase is Phase.STARTING or self._stop.is_set():
+            assert self._task is not None
+            self._task.cancel()
+        self._stop.set()
+
+    def _disturbances(self) -> Iterator[Coroutine[Any, Any, None]]:
+        if self._plan.rate:
+            yield self._weather.run()
+        if self._plan.kill_every_seconds is not None:
+            yield kill_now_and_then(
+                self._processes,
+                self._session,
+                every_seconds=self._plan.kill_every_seconds,
+                chance=self._chance,
+                tell=self._tell,
+            )
+
+    async def _take_requests(self) -> None:
+        self._enter(Phase.RUNNING)
+        if self._plan.rate:
+            await self._load.run(self._plan.rate, seconds=self._plan.seconds, stop=self._stop)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._plan.seconds):
+                await self._stop.wait()
+
+    async def _drain(self) -> None:
+        """Until everything that was accepted has ended, for so long."""
+        self._enter(Phase.DRAINING)
+        self._tell("no more requests; what was accepted comes to its end")
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS), self._looked:
+                # What somebody handed in a moment ago shows at the next look only.
+                await self._looked.wait_for(lambda: self._seen_as_of > began and self._all_ended())
+        except TimeoutError:
+            left = sum(self.sight.seen.states.get(one) not in ENDED for one in self.accepted)
+            self._tell(f"{left} deliveries have not ended after {DRAIN_SECONDS:.0f} s")
+
+    def _all_ended(self) -> bool:
+        states = self.sight.seen.states
+        return all(states.get(delivery) in ENDED for delivery in self.accepted)
+
+    async def _watch(self) -> None:
+        while True:
+            self._processes.check()
+            # A server that was killed a moment ago is looked at again when it is back.
+            with suppress(Out):
+                as_of = time.monotonic()
+                await self.sight.look()
+                async with self._looked:
+                    self._seen_as_of = as_of
+                    self._looked.notify_all()
+            self._show()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._show()
+
+    def _tell(self, line: str) -> None:
+        self._screen.tell(f"{time.monotonic() - self._began:5.1f} s  {line}")
+
+    def _show(self) -> None:
+        arriving, ending = self.sight.rates()
+        self._screen.show(
+            Scene(
+                seconds=time.monotonic() - self._began,
+                phase=self._phase,
+                url=self._processes.server_url,
+                accepted=len(self._load.tally.accepted),
+                asked_again=self._load.tally.repeated,
+                seen=self.sight.seen,
+                arriving_per_second=arriving,
+                ending_per_second=ending,
+                down=self._weather.down,
+                pids={process.name: process.pid for process in self._processes},
+            )
+        )
+
+
+@contextmanager
+def _on_signals(asked: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, asked)
+    try:
+        yield
+    finally:
+        for number in STOP_SIGNALS:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,197 @@
+"""The services and Backstay's own processes: started, killed, started again, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import aiohttp
+
+from drone_delivery.addresses import SERVICES, url_variable
+from drone_delivery.demo.ports import HOST
+
+START_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 15.0
+_LOOK_SECONDS: Final = 0.05
+_LAST_WORDS: Final = 2_000
+
+SERVER: Final = "server"
+#: Two, so that what one leaves when it is killed is taken up by the other at once.
+WORKERS: Final = ("worker-1", "worker-2")
+
+
+class ProcessFailed(Exception):
+    """A process ended, or did not come up, although nobody killed it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How to start a process, and where it says that it is up; ``None`` if it listens nowhere."""
+
+    name: str
+    command: Sequence[str]
+    health: str | None
+
+
+class Process:
+    """One process after the other, all of one name."""
+
+    def __init__(self, recipe: Recipe, *, environment: Mapping[str, str], log: Path) -> None:
+        self.recipe = recipe
+        self._environment = environment
+        self._log = log
+        self._running: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.recipe.name
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._running is None else self._running.pid
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            # A session of its own: Ctrl-C is for the demo, which then lets the others finish.
+            self._running = subprocess.Popen(  # noqa: S603  The command is our own.
+                [sys.executable, "-m", "drone_delivery.demo.leash", *self.recipe.command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self._environment},
+                start_new_session=True,
+            )
+
+    def check(self) -> None:
+        """Raises ProcessFailed, with its last words, when it ended by itself."""
+        if self._running is not None and self._running.poll() is not None:
+            words = self._log.read_text("utf-8", errors="replace")[-_LAST_WORDS:].strip()
+            raise ProcessFailed(f"{self.name} ended with {self._running.returncode}; it last said:\n{words}")
+
+    def kill(self) -> int | None:
+        """``kill -9``: no handler runs, nothing is flushed, nobody says goodbye. Whose it was comes out."""
+        pid = self.pid
+        if self._running is not None:
+            self._running.kill()
+            self._let_go()
+        return pid
+
+    def ask_to_stop(self) -> None:
+        if self._running is not None:
+            self._running.terminate()
+
+    def wait_until_stopped(self, seconds: float) -> None:
+        """For so long; then it is killed."""
+        if self._running is None:
+            return
+        try:
+            self._running.wait(max(seconds, 0))
+        except subprocess.TimeoutExpired:
+            self._running.kill()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        assert self._running is not None
+        assert self._running.stdin is not None
+        self._running.stdin.close()
+        self._running.wait()
+        self._running = None
+
+
+class Processes:
+    """All of them; stopped at the latest when the context is left."""
+
+    def __init__(self, ports: Sequence[int], *, store: str, folder: Path) -> None:
+        port, *others = ports
+        self.server_url = f"http://{HOST}:{port}"
+        self.service_ports = dict(zip(SERVICES, others, strict=True))
+        self.service_urls = {name: f"http://{HOST}:{other}" for name, other in self.service_ports.items()}
+        self.folder = folder
+        # Not on a command line, where everybody on the machine could read the store's password.
+        environment = {
+            # How breakers stand is told with every heartbeat: often enough to be watched.
+            "BACKSTAY_HEARTBEAT": os.environ.get("BACKSTAY_HEARTBEAT", "1s"),
+            "BACKSTAY_STORE": store,
+            **{url_variable(name): url for name, url in self.service_urls.items()},
+        }
+        recipes = [*_services(self.service_ports, folder), *_backstays(port)]
+        self._all = {
+            recipe.name: Process(recipe, environment=environment, log=folder / f"{recipe.name}.log")
+            for recipe in recipes
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __iter__(self) -> Iterator[Process]:
+        return iter(self._all.values())
+
+    def check(self) -> None:
+        """Raises ProcessFailed when one of them ended by itself."""
+        for process in self:
+            process.check()
+
+    async def start(self, session: aiohttp.ClientSession) -> None:
+        """Start all of them, and wait until each is up. Raises ProcessFailed."""
+        for process in self:
+            process.start()
+        for process in self:
+            await self.up(process, session)
+
+    async def up(self, process: Process, session: aiohttp.ClientSession) -> None:
+        """Wait until it answers. Raises ProcessFailed when it does not, or ends instead."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while not await _answers(process.recipe.health, session):
+                    process.check()
+                    await asyncio.sleep(_LOOK_SECONDS)
+        except TimeoutError:
+            raise ProcessFailed(f"{process.name} is not up after {START_SECONDS:.0f} s") from None
+
+    def stop(self) -> None:
+        """Ask all of them at once; kill those that do not leave."""
+        for process in self:
+            process.ask_to_stop()
+        for process in self:
+            process.wait_until_stopped(STOP_SECONDS)
+
+
+async def _answers(url: str | None, session: aiohttp.ClientSession) -> bool:
+    if url is None:
+        return True
+    try:
+        async with session.get(url) as answer:
+            return answer.ok
+    except (aiohttp.ClientError, TimeoutError):
+        return False
+
+
+def _services(ports: Mapping[str, int], folder: Path) -> Iterator[Recipe]:
+    for name, port in ports.items():
+        where = ["--port", str(port), "--database", str(folder / f"{name}.db")]
+        yield Recipe(
+            name=name,
+            command=["drone_delivery.services", name, *where],
+            health=f"http://{HOST}:{port}/healthz",
+        )
+
+
+def _backstays(port: int) -> Iterator[Recipe]:
+    serve = ["backstay", "serve", "drone_delivery.app:app"]
+    listening = ["--roles", "api", "--host", HOST, "--port", str(port)]
+    yield Recipe(name=SERVER, command=[*serve, *listening], health=f"http://{HOST}:{port}/readyz")
+    for name in WORKERS:
+        roles = "scheduler,agents,supervisor"
+        yield Recipe(name=name, command=[*serve, "--roles", roles], health=None)

@@ -1,0 +1,181 @@
+"""What can be seen of the deliveries and the agents over HTTP."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import aiohttp
+import msgspec
+
+from drone_delivery.demo.load import authorization
+from drone_delivery.services.books import Calls, count_calls
+
+ENDED: Final = frozenset({"processed", "undone", "error", "undo_failed", "cancelled"})
+PAGE: Final = 1_000
+#: Rates are those of the last so many seconds.
+RATE_SECONDS: Final = 3.0
+_INSTANT: Final = timedelta(microseconds=1)
+
+
+_Answer = TypeVar("_Answer")
+
+
+class Out(Exception):
+    """The server does not answer now."""
+
+
+class _Task(msgspec.Struct, frozen=True):
+    id: str
+    state: str
+    created_at: datetime
+
+
+class _Page(msgspec.Struct, frozen=True):
+    items: list[_Task]
+    next: str | None
+
+
+class _AgentInstance(msgspec.Struct, frozen=True):
+    id: str
+    in_flight: int
+    breaker: str
+
+
+class _Agent(msgspec.Struct, frozen=True):
+    name: str
+    instances: list[_AgentInstance]
+
+
+class _Agents(msgspec.Struct, frozen=True):
+    items: list[_Agent]
+
+
+class _Supervisor(msgspec.Struct, frozen=True):
+    leader: str | None
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSeen:
+    """An agent over all processes: calls under way, and how many of its breakers are not closed."""
+
+    in_flight: int
+    breakers_open: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    at: float
+    handed_in: int
+    ended: int
+
+
+@dataclass(slots=True)
+class Seen:
+    """As of the last look."""
+
+    states: dict[str, str] = field(default_factory=dict)
+    agents: Mapping[str, AgentSeen] = field(default_factory=dict)
+    leader: str | None = None
+    epoch: int = 0
+    calls: Calls = field(default_factory=lambda: Calls(total=0, repeated=0))
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(self.states.values())
+
+    @property
+    def ended(self) -> int:
+        return sum(state in ENDED for state in self.states.values())
+
+    @property
+    def in_flight(self) -> int:
+        return len(self.states) - self.ended
+
+
+class Sight:
+    """Looks at a server now and then. What ended is not looked at again."""
+
+    def __init__(
+        self, session: aiohttp.ClientSession, url: str, *, folder: Path, clock: Callable[[], float]
+    ) -> None:
+        self._session = session
+        self._url = url
+        self._folder = folder
+        self._clock = clock
+        self._from: datetime | None = None
+        self._samples: deque[_Sample] = deque()
+        self.seen = Seen()
+
+    async def begin(self) -> None:
+        """Deliveries that are in the store already are none of this run. Raises Out."""
+        page = await self._get("/v1/tasks", _Page, workflow="deliver", limit=1)
+        self._from = page.items[0].created_at if page.items else None
+
+    async def look(self) -> None:
+        """Bring everything up to date. Raises Out, and keeps what was seen before."""
+        self.seen.calls = count_calls(self._folder)
+        await self._look_at_tasks()
+        agents = await self._get("/v1/agents", _Agents)
+        self.seen.agents = {agent.name: _summed(agent) for agent in agents.items}
+        supervisor = await self._get("/v1/supervisor", _Supervisor)
+        self.seen.leader, self.seen.epoch = supervisor.leader, supervisor.epoch
+        self._sample()
+
+    def rates(self) -> tuple[float, float]:
+        """Deliveries a second lately: those that came, and those that ended."""
+        if len(self._samples) < 2:  # noqa: PLR2004  Between two looks.
+            return 0.0, 0.0
+        first, last = self._samples[0], self._samples[-1]
+        seconds = max(last.at - first.at, 1e-9)
+        return (last.handed_in - first.handed_in) / seconds, (last.ended - first.ended) / seconds
+
+    async def _look_at_tasks(self) -> None:
+        """From the oldest delivery on that was still moving at the last look."""
+        found: list[_Task] = []
+        cursor: str | None = None
+        while True:
+            page = await self._get(
+                "/v1/tasks", _Page, workflow="deliver", limit=PAGE, created_after=self._after(), cursor=cursor
+            )
+            found += page.items
+            cursor = page.next
+            if cursor is None:
+                break
+        self.seen.states.update({task.id: task.state for task in found})
+        moving = [task.created_at - _INSTANT for task in found if task.state not in ENDED]
+        newest = [task.created_at for task in found[:1]]
+        self._from = min(moving or newest, default=self._from)
+
+    def _after(self) -> str | None:
+        return None if self._from is None else self._from.isoformat()
+
+    def _sample(self) -> None:
+        now = self._clock()
+        self._samples.append(_Sample(now, len(self.seen.states), self.seen.ended))
+        while self._samples[0].at < now - RATE_SECONDS:
+            self._samples.popleft()
+
+    async def _get(self, path: str, kind: type[_Answer], **query: Any) -> _Answer:
+        given = {name: str(value) for name, value in query.items() if value is not None}
+        try:
+            async with self._session.get(
+                f"{self._url}{path}", params=given, headers=authorization()
+            ) as answer:
+                if not answer.ok:
+                    raise Out(f"{answer.status} at {path}")
+                return msgspec.json.decode(await answer.read(), type=kind)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise Out(str(error)) from error
+
+
+def _summed(agent: _Agent) -> AgentSeen:
+    return AgentSeen(
+        in_flight=sum(one.in_flight for one in agent.instances),
+        breakers_open=sum(one.breaker != "closed" for one in agent.instances),
+    )

@@ -1,0 +1,159 @@
+"""What a delivery consists of, as it goes over the wire: camelCase, and unknown fields refused."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Annotated, Final, Self
+
+import msgspec
+
+LATITUDE_MAX: Final = 90.0
+LONGITUDE_MAX: Final = 180.0
+_COORDINATES: Final = 3
+
+#: Ids go into paths and into the ids of tasks.
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._:@~-]+\Z")]
+Text = Annotated[str, msgspec.Meta(max_length=200)]
+Weight = Annotated[float, msgspec.Meta(gt=0, le=1_000)]
+
+
+class Entity(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A value: once made it does not change."""
+
+
+class Word(StrEnum):
+    """One of a few words; a caller may write it in any letter case."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        written = str(value).lower()
+        return next((word for word in cls if word.value.lower() == written), None)
+
+
+class Size(Word):
+    SMALL = "small"
+    MEDIUM = "medium"
+    LARGE = "large"
+
+
+class Confirmation(Word):
+    FINGER_PRINT = "FingerPrint"
+    PICTURE = "Picture"
+    VOICE = "Voice"
+    NONE = "None"
+
+
+class Stage(Word):
+    CREATED = "Created"
+    RESCHEDULED = "Rescheduled"
+    HEADED_TO_PICKUP = "HeadedToPickup"
+    HEADED_TO_DROPOFF = "HeadedToDropoff"
+    COMPLETED = "Completed"
+    CANCELLED = "Cancelled"
+
+
+class Location(Entity, frozen=True):
+    altitude: float
+    latitude: Annotated[float, msgspec.Meta(ge=-LATITUDE_MAX, le=LATITUDE_MAX)]
+    longitude: Annotated[float, msgspec.Meta(ge=-LONGITUDE_MAX, le=LONGITUDE_MAX)]
+
+    @classmethod
+    def parse(cls, written: str) -> Self:
+        """``"altitude,latitude,longitude"``, as requests write it. Raises ValueError."""
+        parts = written.split(",")
+        if len(parts) != _COORDINATES:
+            raise ValueError(f"{written!r} is no location; write altitude,latitude,longitude")
+        try:
+            numbers = [float(part) for part in parts]
+        except ValueError:
+            raise ValueError(f"{written!r} is no location; its parts must be numbers") from None
+        if not all(math.isfinite(number) for number in numbers):
+            raise ValueError(f"{written!r} is no location; its parts must be finite")
+        altitude, latitude, longitude = numbers
+        if abs(latitude) > LATITUDE_MAX or abs(longitude) > LONGITUDE_MAX:
+            raise ValueError(f"{written!r} is nowhere on earth; latitude to ±90, longitude to ±180")
+        return cls(altitude=altitude, latitude=latitude, longitude=longitude)
+
+
+class PackageInfo(Entity, frozen=True):
+    """The package as the customer describes it; its id is the customer's, too."""
+
+    package_id: Id
+    size: Size
+    weight: Weight
+    tag: Text
+
+
+class DeliveryRequest(Entity, frozen=True):
+    """What a customer asks for. The id of the delivery is ours."""
+
+    delivery_id: Id
+    owner_id: Id
+    pickup_location: Text
+    drop_off_location: Text
+    pickup_time: Text
+    deadline: Text
+    expedited: bool
+    confirmation_required: Confirmation
+    package_info: PackageInfo
+
+
+class Package(Entity, frozen=True):
+    id: Id
+    size: Size
+    weight: Weight
+    tag: Text
+
+
+class Route(Entity, frozen=True):
+    """From where to where."""
+
+    pickup: Location
+    dropoff: Location
+
+
+class PackageDetail(Entity, frozen=True):
+    id: Id
+    size: Size
+
+
+class DroneDelivery(Entity, frozen=True):
+    """What a drone is asked to carry."""
+
+    delivery_id: Id
+    pickup: Location
+    dropoff: Location
+    expedited: bool
+    package_detail: PackageDetail
+
+
+class UserAccount(Entity, frozen=True):
+    user_id: Id
+    account_id: Id
+
+
+class Delivery(Entity, frozen=True):
+    id: Id
+    owner: UserAccount
+    pickup: Location
+    dropoff: Location
+    pickup_time: Text
+    deadline: Text
+    expedited: bool
+    confirmation_required: Confirmation
+    drone_id: Id
+
+
+class TrackingEvent(Entity, frozen=True):
+    delivery_id: Id
+    stage: Stage
+    location: Location
+    at: str
+
+
+class DeliveryStatus(Entity, frozen=True):
+    stage: Stage
+    last_known_location: Location
+    pickup_eta: str = msgspec.field(name="pickupETA")
+    delivery_eta: str = msgspec.field(name="deliveryETA")

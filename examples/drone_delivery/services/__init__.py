@@ -1,0 +1,19 @@
+"""The five services behind a delivery, each a process with a file of its own.
+
+``python -m drone_delivery.services NAME --port N --database FILE`` runs one of them.
+
+account        may this customer order?
+package        what is carried
+third_party    is it too far for a drone?
+drone          which drone carries it
+delivery       the delivery as the customer sees it, with its tracking events
+
+catalogue      the services by name, and the application that each of them is
+server         the process: socket, server, signals
+wire           requests checked and booked, answers, problems
+records        what a service keeps by id, and why cancelled stays cancelled
+file           the SQLite file: transactions, calls, the fault dial
+faults         the fault dial and the faults of one request, drawn from dial and chance
+disturbance    applies these faults to requests
+books          what the files say, for whoever reconciles them
+"""
