@@ -85,10 +85,9 @@ class PackageInfo(Entity, frozen=True):
     tag: Text
 
 
-class DeliveryRequest(Entity, frozen=True):
-    """What a customer asks for. The id of the delivery is ours."""
+class NewDelivery(Entity, frozen=True):
+    """What a customer asks for."""
 
-    delivery_id: Id
     owner_id: Id
     pickup_location: Text
     drop_off_location: Text
@@ -97,6 +96,12 @@ class DeliveryRequest(Entity, frozen=True):
     expedited: bool
     confirmation_required: Confirmation
     package_info: PackageInfo
+
+
+class DeliveryRequest(NewDelivery, frozen=True):
+    """The same with the id of the delivery, which is ours to give."""
+
+    delivery_id: Id
 
 
 class Package(Entity, frozen=True):

@@ -20,11 +20,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from backstay import HttpAnswer, HttpUnavailable, IdConflict, Unavailable, UnknownTask
-from drone_delivery.entities import DeliveryRequest, Id, Location
+from backstay import HttpAnswer, HttpUnavailable, IdConflict, Permanent, Unavailable, UnknownTask
+from drone_delivery.entities import DeliveryRequest, Id, Location, NewDelivery
 from drone_delivery.workflow import app, deliver, deliveries
 
-#: Under which the same key of a customer always gives the same delivery.
+#: Makes the ids that are derived from keys deliveries of this application.
 DELIVERY_IDS: Final = uuid.UUID("6f1d4c1e-90a5-4a4e-9a2c-8e3f5f0c7d11")
 KEY: Final = re.compile(r"[!-~]{1,200}")
 RETRY_AFTER: Final = {"Retry-After": "1"}
@@ -43,9 +43,9 @@ class Refused(Exception):
 
 async def post_request(http: Request) -> Response:
     """202 once the delivery is in the store: from here on it is delivered or undone, whatever dies."""
-    request = read_request(
-        await http.body(), delivery_id=delivery_id_for(http.headers.getlist("idempotency-key"))
-    )
+    new = read_new_delivery(await http.body())
+    delivery_id = delivery_id_for(new.owner_id, http.headers.getlist("idempotency-key"))
+    request = DeliveryRequest(delivery_id=delivery_id, **msgspec.structs.asdict(new))
     try:
         await app.submit(deliver, request, id=request.delivery_id, attributes={"owner": request.owner_id})
     except IdConflict as error:
@@ -57,8 +57,8 @@ async def post_request(http: Request) -> Response:
     return json_response(request, HTTPStatus.ACCEPTED, {"Location": location, **RETRY_AFTER})
 
 
-def delivery_id_for(keys: list[str]) -> str:
-    """The id is ours: new for every request, but the same whenever the same key comes again."""
+def delivery_id_for(owner_id: str, keys: list[str]) -> str:
+    """New for every request, but the same whenever the same key of the same owner comes again."""
     if not keys:
         return str(uuid.uuid4())
     if len(keys) > 1 or not KEY.fullmatch(keys[0]):
@@ -66,20 +66,21 @@ def delivery_id_for(keys: list[str]) -> str:
             HTTPStatus.BAD_REQUEST,
             "Idempotency-Key must be given once, with 1 to 200 visible ASCII characters",
         )
-    return str(uuid.uuid5(DELIVERY_IDS, keys[0]))
+    return str(uuid.uuid5(DELIVERY_IDS, f"{owner_id}/{keys[0]}"))
 
 
-def read_request(body: bytes, *, delivery_id: str) -> DeliveryRequest:
+def read_new_delivery(body: bytes) -> NewDelivery:
     """Raises Refused, naming the field that is wrong."""
     try:
         raw = msgspec.json.decode(body, type=dict[str, Any])
+        raw.pop("deliveryId", None)  # It is not the customer's to choose.
         named = {_OTHER_SPELLINGS.get(name, name): value for name, value in raw.items()}
-        request = msgspec.convert({**named, "deliveryId": delivery_id}, DeliveryRequest)
+        new = msgspec.convert(named, NewDelivery)
     except (msgspec.DecodeError, RecursionError) as error:
         raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from error
-    _check_location("pickupLocation", request.pickup_location)
-    _check_location("dropOffLocation", request.drop_off_location)
-    return request
+    _check_location("pickupLocation", new.pickup_location)
+    _check_location("dropOffLocation", new.drop_off_location)
+    return new
 
 
 def _check_location(field: str, written: str) -> None:
@@ -134,8 +135,11 @@ async def _not_there(delivery_id: str) -> Response:
     except UnknownTask as error:
         raise _unknown() from error
     if task.state in _ENDED_BADLY:
-        why = task.error.message if task.error else task.state
-        raise Refused(HTTPStatus.GONE, f"the delivery was called off: {why}")
+        failure = task.error
+        # What a step says itself is for the customer; what happens between the services is not.
+        told = failure is not None and failure.type == Permanent.__name__
+        said = failure.message if failure and told else "it could not be completed"
+        raise Refused(HTTPStatus.GONE, f"the delivery was called off: {said}")
     return json_response({"id": task.id, "state": task.state}, HTTPStatus.ACCEPTED, RETRY_AFTER)
 
 

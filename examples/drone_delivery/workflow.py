@@ -38,7 +38,8 @@ def agent_for(service: str) -> HttpAgent:
         service,
         url_of(service),
         complete_by="5s",
-        retry=Retry(attempts=4, first="100ms", cap="1s"),
+        # As often as fits into the complete-by: five attempts sit out an outage of twenty seconds.
+        retry=Retry(attempts=8, first="200ms", cap="2s"),
         # One answer in fifty may go wrong without it; a service that is down is known within a second.
         breaker=Breaker(failures=20, within="2s", open_for="1s", open_for_max="2s"),
         connections=50,

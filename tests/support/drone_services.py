@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -18,16 +16,11 @@ import aiohttp
 import msgspec
 
 from drone_delivery.services.catalogue import SERVICES
-
-HOST = "127.0.0.1"
+from tests.support.ports import HOST, free_ports
 
 #: Generous: a machine may be slow. Nobody waits longer than it takes.
 PATIENCE_SECONDS = 20.0
 _LOOK_EVERY_SECONDS = 0.02
-
-# Below the ports that the kernel hands out: a service must find its own free when it comes back.
-_PORTS = range(20_000, 30_000)
-_PORT_TRIES = 100
 
 _ROOT = Path(__file__).parents[2]
 
@@ -142,26 +135,6 @@ def command(name: str, *, port: int, database: Path) -> list[str]:
 
 def child_environment() -> Mapping[str, str]:
     return {**os.environ, "PYTHONPATH": str(_ROOT / "examples")}
-
-
-def free_ports(count: int) -> list[int]:
-    """Neighbours, all of them free."""
-    for _ in range(_PORT_TRIES):
-        base = random.randrange(_PORTS.start, _PORTS.stop - count)
-        ports = list(range(base, base + count))
-        if all(_is_free(port) for port in ports):
-            return ports
-    raise AssertionError(f"no {count} free ports in {_PORTS}")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
 
 
 def _camel(name: str) -> str:

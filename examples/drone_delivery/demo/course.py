@@ -142,14 +142,21 @@ class Demo:
         """Until everything that was accepted has ended, for so long."""
         self._enter(Phase.DRAINING)
         self._tell("no more requests; what was accepted comes to its end")
-        began = time.monotonic()
         try:
-            async with asyncio.timeout(DRAIN_SECONDS), self._looked:
-                # What somebody handed in a moment ago shows at the next look only.
-                await self._looked.wait_for(lambda: self._seen_as_of > began and self._all_ended())
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await self._until_all_ended()
+                # What had ended may have been taken back by an operator.
+                self.sight.start_over()
+                await self._until_all_ended()
         except TimeoutError:
             left = sum(self.sight.seen.states.get(one) not in ENDED for one in self.accepted)
             self._tell(f"{left} deliveries have not ended after {DRAIN_SECONDS:.0f} s")
+
+    async def _until_all_ended(self) -> None:
+        """As of now at least: what was handed in a moment ago shows at the next look only."""
+        now = time.monotonic()
+        async with self._looked:
+            await self._looked.wait_for(lambda: self._seen_as_of > now and self._all_ended())
 
     def _all_ended(self) -> bool:
         states = self.sight.seen.states
@@ -182,7 +189,7 @@ class Demo:
                 seconds=time.monotonic() - self._began,
                 phase=self._phase,
                 url=self._processes.server_url,
-                accepted=len(self._load.tally.accepted),
+                accepted=len(self.accepted),
                 asked_again=self._load.tally.repeated,
                 seen=self.sight.seen,
                 arriving_per_second=arriving,

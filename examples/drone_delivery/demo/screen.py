@@ -54,19 +54,23 @@ def screen(console: Console) -> Iterator[Screen]:
 
 
 class Lines:
-    """One line per event, and one a second."""
+    """One line per event, and one a second while anything changes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._next_seconds = 0.0
+        self._last = ""
 
     def show(self, scene: Scene) -> None:
         if scene.phase is Phase.STARTING or scene.seconds < self._next_seconds:
             return
-        self._next_seconds = scene.seconds + PLAIN_EVERY_SECONDS
         counts = scene.seen.counts
-        states = "  ".join(f"{state} {counts[state]}" for state in _COLOURS if counts[state])
-        self.tell(f"{scene.seconds:5.1f} s  accepted {scene.accepted}  {states}  {_headway(scene)}")
+        states = "".join(f"  {state} {counts[state]}" for state in _COLOURS if counts[state])
+        line = f"accepted {scene.accepted}{states}  {_headway(scene)}"
+        if line != self._last:
+            self.tell(f"{scene.seconds:5.1f} s  {line}")
+            self._last = line
+            self._next_seconds = scene.seconds + PLAIN_EVERY_SECONDS
 
     def tell(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -99,7 +99,7 @@ class Seen:
 
 
 class Sight:
-    """Looks at a server now and then. What ended is not looked at again."""
+    """Looks at a server now and then. What ended is not looked at again, until it starts over."""
 
     def __init__(
         self, session: aiohttp.ClientSession, url: str, *, folder: Path, clock: Callable[[], float]
@@ -108,6 +108,7 @@ class Sight:
         self._url = url
         self._folder = folder
         self._clock = clock
+        self._began: datetime | None = None
         self._from: datetime | None = None
         self._samples: deque[_Sample] = deque()
         self.seen = Seen()
@@ -115,7 +116,11 @@ class Sight:
     async def begin(self) -> None:
         """Deliveries that are in the store already are none of this run. Raises Out."""
         page = await self._get("/v1/tasks", _Page, workflow="deliver", limit=1)
-        self._from = page.items[0].created_at if page.items else None
+        self._began = self._from = page.items[0].created_at if page.items else None
+
+    def start_over(self) -> None:
+        """Look at everything again, from the beginning of this run."""
+        self._from = self._began
 
     async def look(self) -> None:
         """Bring everything up to date. Raises Out, and keeps what was seen before."""

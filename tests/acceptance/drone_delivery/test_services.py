@@ -29,13 +29,12 @@ from drone_delivery.services.books import (
     read_books,
 )
 from tests.support.drone_services import (
-    HOST,
     Services,
     child_environment,
     command,
-    free_ports,
     services_running,
 )
+from tests.support.ports import HOST, free_ports
 from tests.support.running import comes_true, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
