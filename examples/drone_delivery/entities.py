@@ -12,8 +12,8 @@ LATITUDE_MAX: Final = 90.0
 LONGITUDE_MAX: Final = 180.0
 _COORDINATES: Final = 3
 
-#: Ids go into paths and into the ids of tasks.
-Id = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._:@~-]+\Z")]
+#: Ids go into paths and into the ids of tasks; "." and ".." would lead elsewhere.
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^(?!\.{1,2}\Z)[A-Za-z0-9._:@~-]+\Z")]
 Text = Annotated[str, msgspec.Meta(max_length=200)]
 Weight = Annotated[float, msgspec.Meta(gt=0, le=1_000)]
 
@@ -77,7 +77,7 @@ class Location(Entity, frozen=True):
 
 
 class PackageInfo(Entity, frozen=True):
-    """The package as the customer describes it; its id is the customer's, too."""
+    """The package as the customer describes it; its id is what the customer calls it."""
 
     package_id: Id
     size: Size
@@ -104,11 +104,15 @@ class DeliveryRequest(NewDelivery, frozen=True):
     delivery_id: Id
 
 
-class Package(Entity, frozen=True):
+class Package(Entity, frozen=True, omit_defaults=True):
+    """A package in our hands. Two customers may call theirs the same: its id is ours."""
+
     id: Id
     size: Size
     weight: Weight
     tag: Text
+    #: What the customer calls it.
+    reference: Text = ""
 
 
 class Route(Entity, frozen=True):

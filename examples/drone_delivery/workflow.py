@@ -4,8 +4,9 @@
      check_transport ─┼─▶ schedule_drone ─▶ create_delivery
       create_package ─┘
 
-A delivery ends complete, or as if nobody had asked for it. Every call names the delivery, or the package, by
-an id that the workflow was given: the same at every attempt, so that no service does anything twice.
+A delivery ends complete, or as if nobody had asked for it. Every service is told of it under the delivery's
+own id, the same at every attempt and nobody else's: so nothing is done twice, and no undo takes back what
+belongs to another.
 """
 
 from __future__ import annotations
@@ -130,17 +131,23 @@ def route_of(request: DeliveryRequest) -> Route:
 
 def package_of(request: DeliveryRequest) -> Package:
     info = request.package_info
-    return Package(id=info.package_id, size=info.size, weight=info.weight, tag=info.tag)
+    return Package(
+        id=request.delivery_id,
+        size=info.size,
+        weight=info.weight,
+        tag=info.tag,
+        reference=info.package_id,
+    )
 
 
 def flight_of(request: DeliveryRequest) -> DroneDelivery:
-    route, info = route_of(request), request.package_info
+    route, package = route_of(request), package_of(request)
     return DroneDelivery(
         delivery_id=request.delivery_id,
         pickup=route.pickup,
         dropoff=route.dropoff,
         expedited=request.expedited,
-        package_detail=PackageDetail(id=info.package_id, size=info.size),
+        package_detail=PackageDetail(id=package.id, size=package.size),
     )
 
 

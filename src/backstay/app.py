@@ -37,7 +37,8 @@ class App:
     def __init__(self, name: str) -> None:
         self.name = check_id(name, name="name of the app")
         self.registry = Registry()
-        self._client: Client | None = None
+        #: Of the runs that are under way; usually there is one.
+        self._clients: list[Client] = []
 
     # Declare
 
@@ -257,17 +258,17 @@ class App:
 
     @contextmanager
     def _running_with(self, client: Client) -> Iterator[None]:
-        outer, self._client = self._client, client
+        self._clients.append(client)
         try:
             yield
         finally:
-            self._client = outer
+            self._clients.remove(client)
 
     @property
     def _running(self) -> Client:
-        if self._client is None:
+        if not self._clients:
             raise Closed(f"app {self.name!r} is not running; use it inside `async with app.run(…)`")
-        return self._client
+        return self._clients[-1]
 
 
 def _url_or_store(store: str | Store | None) -> tuple[str | None, Store | None]:

@@ -156,7 +156,7 @@ SITUATIONS: dict[str, tuple[TaskRecord, list[StepRecord], str, str | None]] = {
     "undone, as far as an undo was declared": (
         a_task(TaskState.UNDONE),
         [a_step(StepState.UNDONE), a_step(StepState.COMPLETED, key="ship:1", undo=None)],
-        "it is undone; ship:1 declares no undo",
+        "it is undone; no undo is declared for ship:1",
         None,
     ),
     "cancelled": (a_task(TaskState.CANCELLED), [], "it is cancelled; nothing is left to do", None),

@@ -15,14 +15,14 @@ import aiohttp
 from drone_delivery.addresses import SERVICES
 from drone_delivery.demo import ports
 from drone_delivery.demo.kills import kill_now_and_then
-from drone_delivery.demo.load import Load, LoadRefused
+from drone_delivery.demo.load import Load, LoadFailed
 from drone_delivery.demo.plan import Plan
 from drone_delivery.demo.processes import Processes, ProcessFailed
 from drone_delivery.demo.reconcile import Report, reconcile
 from drone_delivery.demo.scene import Phase, Scene
 from drone_delivery.demo.screen import Screen
-from drone_delivery.demo.sight import ENDED, Out, Sight
-from drone_delivery.demo.weather import Weather
+from drone_delivery.demo.sight import ENDED, NotLetIn, Out, Sight
+from drone_delivery.demo.weather import Weather, WeatherFailed
 from drone_delivery.services.books import read_books
 
 LOOK_SECONDS: Final = 0.4
@@ -30,7 +30,7 @@ DRAIN_SECONDS: Final = 120.0
 REQUEST_SECONDS: Final = 5.0
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
-_KNOWN: Final = (ports.PortsTaken, ProcessFailed, LoadRefused)
+_KNOWN: Final = (ports.PortsTaken, ProcessFailed, WeatherFailed, LoadFailed, Out, NotLetIn)
 
 
 class DemoFailed(Exception):
@@ -47,16 +47,17 @@ async def run(plan: Plan, screen: Screen, chance: Random) -> Report:
                 demo = Demo(plan, processes, session, screen=screen, chance=chance)
                 await demo.run()
     except (*_KNOWN, ExceptionGroup) as problem:
-        raise _as_failure(problem) from problem
+        cause = _first(problem)
+        if isinstance(cause, _KNOWN):
+            raise DemoFailed(str(cause)) from problem
+        raise
     return reconcile(demo.accepted, demo.sight.seen.states, read_books(plan.folder))
 
 
-def _as_failure(problem: Exception) -> Exception:
-    """The first of several is told; what nobody foresaw stays as it is."""
-    cause = problem
-    while isinstance(cause, ExceptionGroup):
-        cause = cause.exceptions[0]
-    return DemoFailed(str(cause)) if isinstance(cause, _KNOWN) else problem
+def _first(problem: Exception) -> Exception:
+    while isinstance(problem, ExceptionGroup):
+        problem = problem.exceptions[0]
+    return problem
 
 
 class Demo:

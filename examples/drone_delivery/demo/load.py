@@ -20,14 +20,16 @@ SUSPENDED: Final = ("customer-suspended-1", "customer-suspended-2")
 FAR_SHARE: Final = 0.02
 
 UNDER_WAY_MAX: Final = 500
+#: For how long a customer tries to be heard.
+PATIENCE_SECONDS: Final = 60.0
 _AGAIN_SECONDS: Final = 0.2
 _PACE_SECONDS: Final = 0.02
 _SIZES: Final = ("small", "medium", "large")
 _CONFIRMATIONS: Final = ("FingerPrint", "Picture", "Voice", "None")
 
 
-class LoadRefused(Exception):
-    """The server says that a request is wrong: trying again would not help."""
+class LoadFailed(Exception):
+    """The server refuses a request for good, or has not answered for a long time."""
 
 
 @dataclass(slots=True)
@@ -35,7 +37,6 @@ class Tally:
     """What became of the requests so far."""
 
     accepted: set[str] = field(default_factory=set)
-    under_way: int = 0
     repeated: int = 0
 
 
@@ -59,15 +60,16 @@ class Load:
                 asked.add_done_callback(lambda _: free.release())
 
     async def _accepted(self, number: int) -> None:
-        request = delivery_request(f"{self._run}-{number}", self._chance)
-        self.tally.under_way += 1
+        key = f"{self._run}-{number}"
+        request = delivery_request(key, self._chance)
         try:
-            # Asked again under the same key, a request that was accepted already is the same delivery.
-            while (delivery_id := await self._ask(f"{self._run}-{number}", request)) is None:
-                self.tally.repeated += 1
-                await asyncio.sleep(_AGAIN_SECONDS)
-        finally:
-            self.tally.under_way -= 1
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                # Asked again under the same key, a request that was accepted already is the same delivery.
+                while (delivery_id := await self._ask(key, request)) is None:
+                    self.tally.repeated += 1
+                    await asyncio.sleep(_AGAIN_SECONDS)
+        except TimeoutError:
+            raise LoadFailed(f"no request was accepted for {PATIENCE_SECONDS:.0f} s") from None
         self.tally.accepted.add(delivery_id)
 
     async def _ask(self, key: str, request: Mapping[str, Any]) -> str | None:
@@ -81,7 +83,7 @@ class Load:
                     answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
                     and answer.status != HTTPStatus.TOO_MANY_REQUESTS
                 ):
-                    raise LoadRefused(f"{answer.status} {answer.reason}: {(await answer.text())[:500]}")
+                    raise LoadFailed(f"{answer.status} {answer.reason}: {(await answer.text())[:500]}")
         except (aiohttp.ClientError, TimeoutError):
             pass
         return None
@@ -94,15 +96,17 @@ def authorization() -> dict[str, str]:
 
 
 async def _paced(rate: int, *, seconds: float | None, stop: asyncio.Event) -> AsyncIterator[int]:
-    """Numbers from 0, so many a second, in small bursts."""
+    """Ever larger numbers, so many a second."""
     loop = asyncio.get_running_loop()
     began, sent = loop.time(), 0
     while not stop.is_set() and (seconds is None or loop.time() < began + seconds):
+        # What could not be sent in time is left out: customers who found the door shut have gone.
         due = int((loop.time() - began) * rate) + 1
-        for number in range(sent, due):
-            yield number
-        sent = max(sent, due)
-        await asyncio.sleep(_PACE_SECONDS)
+        if sent < due:
+            sent = max(sent + 1, due - rate)
+            yield sent
+        else:
+            await asyncio.sleep(_PACE_SECONDS)
 
 
 def delivery_request(name: str, chance: Random) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from drone_delivery.demo.ports import HOST
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.05
-_LAST_WORDS: Final = 2_000
+_LAST_WORDS_BYTES: Final = 2_000
 
 SERVER: Final = "server"
 #: Two, so that what one leaves when it is killed is taken up by the other at once.
@@ -72,11 +73,20 @@ class Process:
     def check(self) -> None:
         """Raises ProcessFailed, with its last words, when it ended by itself."""
         if self._running is not None and self._running.poll() is not None:
-            words = self._log.read_text("utf-8", errors="replace")[-_LAST_WORDS:].strip()
-            raise ProcessFailed(f"{self.name} ended with {self._running.returncode}; it last said:\n{words}")
+            code = self._running.returncode
+            raise ProcessFailed(f"{self.name} ended with {code}; it last said:\n{self._last_words()}")
+
+    def _last_words(self) -> str:
+        with self._log.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _LAST_WORDS_BYTES))
+            return log.read().decode("utf-8", errors="replace").strip()
 
     def kill(self) -> int | None:
-        """``kill -9``: no handler runs, nothing is flushed, nobody says goodbye. Whose it was comes out."""
+        """``kill -9``: no handler runs, nothing is flushed, nobody says goodbye. Its id comes out.
+
+        Raises ProcessFailed when it had ended by itself.
+        """
+        self.check()
         pid = self.pid
         if self._running is not None:
             self._running.kill()
@@ -87,12 +97,12 @@ class Process:
         if self._running is not None:
             self._running.terminate()
 
-    def wait_until_stopped(self, seconds: float) -> None:
-        """For so long; then it is killed."""
+    def wait_until_stopped(self, deadline: float) -> None:
+        """Until then; after that it is killed."""
         if self._running is None:
             return
         try:
-            self._running.wait(max(seconds, 0))
+            self._running.wait(max(deadline - time.monotonic(), 0))
         except subprocess.TimeoutExpired:
             self._running.kill()
         self._let_go()
@@ -164,8 +174,9 @@ class Processes:
         """Ask all of them at once; kill those that do not leave."""
         for process in self:
             process.ask_to_stop()
+        deadline = time.monotonic() + STOP_SECONDS
         for process in self:
-            process.wait_until_stopped(STOP_SECONDS)
+            process.wait_until_stopped(deadline)
 
 
 async def _answers(url: str | None, session: aiohttp.ClientSession) -> bool:

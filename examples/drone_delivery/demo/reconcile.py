@@ -43,12 +43,16 @@ class Report:
 
 
 def reconcile(accepted: Collection[str], states: Mapping[str, str], books: Books) -> Report:
-    """Judge by the books. A delivery counts as processed, or undone, only if they say the same."""
-    complete, touched = _complete(books), _touched(books)
+    """Judge by the books. A delivery counts as processed, or undone, only if they say the same.
+
+    Only what belongs to ``accepted`` is looked at: a store that stays has deliveries from before.
+    """
+    of_ours = Holdings(books, accepted)
+    complete, touched = of_ours.complete(), of_ours.touched()
     processed = {one for one in accepted if states.get(one) == "processed" and one in complete}
     undone = {one for one in accepted if states.get(one) == "undone" and one not in touched}
     error = {one for one in accepted if states.get(one) in _STOPPED}
-    orphaned, duplicates = _orphaned(books, complete), _duplicates(books)
+    orphaned, duplicates = of_ours.orphaned(complete), of_ours.duplicates()
     unexplained = [
         f"delivery {one} is {states.get(one, 'lost')}, which the services' books do not bear out"
         for one in sorted(set(accepted) - processed - undone - error)
@@ -64,65 +68,62 @@ def reconcile(accepted: Collection[str], states: Mapping[str, str], books: Books
     )
 
 
-def _complete(books: Books) -> set[str]:
-    """Deliveries with everything that belongs to one: a drone, the same in both books, and a package."""
-    packages = {package.id for package in books.packages if package.live}
-    flights = {flight.delivery_id: flight for flight in books.assignments if flight.live}
-    checked = {check.id for check in books.checks if check.live and not check.required}
-    return {
-        delivery.id
-        for delivery in books.deliveries
-        if delivery.live
-        and delivery.id in checked
-        and (flight := flights.get(delivery.id)) is not None
-        and flight.drone_id == delivery.drone_id
-        and flight.package_id in packages
-    }
+class Holdings:
+    """What the services hold for some deliveries, all of it under their ids."""
 
+    def __init__(self, books: Books, ids: Collection[str]) -> None:
+        ours = frozenset(ids)
+        self._flights = [flight for flight in books.assignments if flight.delivery_id in ours]
+        self._made = [delivery for delivery in books.deliveries if delivery.id in ours]
+        self._packages = {package.id for package in books.packages if package.live and package.id in ours}
+        self._checks = {check.id: check for check in books.checks if check.live and check.id in ours}
+        self._flying = {flight.delivery_id: flight for flight in self._flights if flight.live}
+        self._live = {delivery.id: delivery for delivery in self._made if delivery.live}
 
-def _touched(books: Books) -> set[str]:
-    """Deliveries that some service still knows as live."""
-    return {
-        *(check.id for check in books.checks if check.live),
-        *(flight.delivery_id for flight in books.assignments if flight.live),
-        *(delivery.id for delivery in books.deliveries if delivery.live),
-    }
+    def complete(self) -> set[str]:
+        """Deliveries with everything that belongs to one: a drone, the same in both books, and a package."""
+        return {
+            delivery.id
+            for delivery in self._live.values()
+            if (check := self._checks.get(delivery.id)) is not None
+            and not check.required
+            and (flight := self._flying.get(delivery.id)) is not None
+            and flight.drone_id == delivery.drone_id
+            and flight.package_id in self._packages
+        }
 
+    def touched(self) -> set[str]:
+        """Deliveries that some service still holds something for."""
+        return {*self._checks, *self._flying, *self._live, *self._packages}
 
-def _orphaned(books: Books, complete: Collection[str]) -> list[str]:
-    """Drones and packages that are held for no delivery."""
-    flights = [flight for flight in books.assignments if flight.live]
-    carried = {flight.package_id for flight in flights if flight.delivery_id in complete}
-    return [
-        *(
-            f"drone {flight.drone_id} is held for delivery {flight.delivery_id}, which is not complete"
-            for flight in flights
-            if flight.delivery_id not in complete
-        ),
-        *(
-            f"package {package.id} is held, and no delivery carries it"
-            for package in books.packages
-            if package.live and package.id not in carried
-        ),
-    ]
+    def orphaned(self, complete: Collection[str]) -> list[str]:
+        """What is held for a delivery that is not complete."""
+        held = {
+            "check": self._checks,
+            "package": self._packages,
+            "drone": self._flying,
+            "delivery": self._live,
+        }
+        return [
+            f"a {what} is held for delivery {one}, which is not complete"
+            for what, deliveries in held.items()
+            for one in deliveries
+            if one not in complete
+        ]
 
-
-def _duplicates(books: Books) -> list[str]:
-    """What was done twice: two drones for a delivery, a drone or a package in two, a delivery made twice."""
-    live = [flight for flight in books.assignments if flight.live]
-    drones = Counter(flight.drone_id for flight in live)
-    packages = Counter(flight.package_id for flight in live)
-    return [
-        *(
-            f"delivery {flight.delivery_id} was given {flight.times} drones"
-            for flight in books.assignments
-            if flight.times > 1
-        ),
-        *(f"drone {drone} flies {times} deliveries" for drone, times in drones.items() if times > 1),
-        *(f"package {package} is in {times} deliveries" for package, times in packages.items() if times > 1),
-        *(
-            f"delivery {delivery.id} was created {delivery.times_created} times"
-            for delivery in books.deliveries
-            if delivery.times_created > 1
-        ),
-    ]
+    def duplicates(self) -> list[str]:
+        """What was done twice: two drones for a delivery, a drone for two, a delivery made twice."""
+        drones = Counter(flight.drone_id for flight in self._flying.values())
+        return [
+            *(
+                f"delivery {flight.delivery_id} was given {flight.times} drones"
+                for flight in self._flights
+                if flight.times > 1
+            ),
+            *(f"drone {drone} flies {times} deliveries" for drone, times in drones.items() if times > 1),
+            *(
+                f"delivery {delivery.id} was created {delivery.times_created} times"
+                for delivery in self._made
+                if delivery.times_created > 1
+            ),
+        ]

@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -50,13 +51,14 @@ def show(
         store=store or f"{_SQLITE}{folder / 'backstay.db'}",
         folder=folder,
     )
-    code = OK
+    code = FAILED
     try:
         code = _shown(plan, as_json=as_json)
     finally:
-        # What does not reconcile is worth a look.
         if own is not None and code != FAILED:
             shutil.rmtree(own, ignore_errors=True)
+        else:
+            _tell_where(folder)
     return code
 
 
@@ -84,8 +86,15 @@ def _shown(plan: Plan, *, as_json: bool) -> int:
         return OK
     for difference in report.differences:
         print(difference, file=sys.stderr)
-    print(f"the files of all services and the output of all processes: {plan.folder}", file=sys.stderr)
     return FAILED
+
+
+def _tell_where(folder: Path) -> None:
+    """Where something went wrong the files are worth a look, if it came so far that there are any."""
+    with suppress(OSError):
+        folder.rmdir()
+        return
+    print(f"the files of all services and the output of all processes: {folder}", file=sys.stderr)
 
 
 def _print(report: Report, *, as_json: bool) -> None:

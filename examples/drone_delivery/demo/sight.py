@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -17,9 +18,11 @@ from drone_delivery.services.books import Calls, count_calls
 
 ENDED: Final = frozenset({"processed", "undone", "error", "undo_failed", "cancelled"})
 PAGE: Final = 1_000
+_NOT_LET_IN: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 #: Rates are those of the last so many seconds.
 RATE_SECONDS: Final = 3.0
-_INSTANT: Final = timedelta(microseconds=1)
+#: How much later than it was created a task may be committed, and so be seen.
+_OVERLAP: Final = timedelta(seconds=5)
 
 
 _Answer = TypeVar("_Answer")
@@ -27,6 +30,10 @@ _Answer = TypeVar("_Answer")
 
 class Out(Exception):
     """The server does not answer now."""
+
+
+class NotLetIn(Exception):
+    """The server wants a token that we have not."""
 
 
 class _Task(msgspec.Struct, frozen=True):
@@ -114,7 +121,7 @@ class Sight:
         self.seen = Seen()
 
     async def begin(self) -> None:
-        """Deliveries that are in the store already are none of this run. Raises Out."""
+        """Deliveries that are in the store already are none of this run. Raises Out, NotLetIn."""
         page = await self._get("/v1/tasks", _Page, workflow="deliver", limit=1)
         self._began = self._from = page.items[0].created_at if page.items else None
 
@@ -153,9 +160,10 @@ class Sight:
             if cursor is None:
                 break
         self.seen.states.update({task.id: task.state for task in found})
-        moving = [task.created_at - _INSTANT for task in found if task.state not in ENDED]
+        moving = [task.created_at for task in found if task.state not in ENDED]
         newest = [task.created_at for task in found[:1]]
-        self._from = min(moving or newest, default=self._from)
+        if moving or newest:
+            self._from = min([*moving, *newest]) - _OVERLAP
 
     def _after(self) -> str | None:
         return None if self._from is None else self._from.isoformat()
@@ -172,6 +180,8 @@ class Sight:
             async with self._session.get(
                 f"{self._url}{path}", params=given, headers=authorization()
             ) as answer:
+                if answer.status in _NOT_LET_IN:
+                    raise NotLetIn("the store has tokens: set BACKSTAY_TOKEN to one of the role submit")
                 if not answer.ok:
                     raise Out(f"{answer.status} at {path}")
                 return msgspec.json.decode(await answer.read(), type=kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from random import Random
 from typing import Any, Final
 
@@ -17,7 +18,12 @@ OUTAGE_SECONDS: Final = 10.0
 OUTAGE_EVERY_SECONDS: Final = 60.0
 #: Soon enough to be seen by who watches for the first time.
 FIRST_OUTAGE_SECONDS: Final = 4.0
+PATIENCE_SECONDS: Final = 30.0
 _AGAIN_SECONDS: Final = 0.2
+
+
+class WeatherFailed(Exception):
+    """A service does not let its dial be turned."""
 
 
 class Weather:
@@ -63,11 +69,20 @@ class Weather:
             self.down = None
 
     async def _put(self, url: str, *, body: Any) -> None:
-        while True:
-            try:
-                async with self._session.put(url, json=body) as answer:
-                    if answer.ok:
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while True:
+                    if await self._is_put(url, body):
                         return
-            except (aiohttp.ClientError, TimeoutError):
-                pass
-            await asyncio.sleep(_AGAIN_SECONDS)
+                    await asyncio.sleep(_AGAIN_SECONDS)
+        except TimeoutError:
+            raise WeatherFailed(f"{url} has not answered for {PATIENCE_SECONDS:.0f} s") from None
+
+    async def _is_put(self, url: str, body: Any) -> bool:
+        try:
+            async with self._session.put(url, json=body) as answer:
+                if HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                    raise WeatherFailed(f"{url} refused: {(await answer.text())[:500]}")
+                return answer.ok
+        except (aiohttp.ClientError, TimeoutError):
+            return False

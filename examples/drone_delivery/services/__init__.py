@@ -10,7 +10,7 @@ delivery       the delivery as the customer sees it, with its tracking events
 
 catalogue      the services by name, and the application that each of them is
 server         the process: socket, server, signals
-wire           requests checked and booked, answers, problems
+resources      what a service is made of; requests checked, booked and handled
 records        what a service keeps by id, and why cancelled stays cancelled
 file           the SQLite file: transactions, calls, the fault dial
 faults         the fault dial and the faults of one request, drawn from dial and chance

@@ -8,7 +8,8 @@ from typing import Final
 from starlette.responses import Response
 
 from drone_delivery.services.records import Kept, find, keep
-from drone_delivery.services.wire import Call, Operation, Resource, Service, json, nothing
+from drone_delivery.services.resources import Call, Operation, Resource, Service
+from drone_delivery.wire import json, nothing
 
 
 def is_active(call: Call[None]) -> Response:

@@ -12,17 +12,16 @@ from starlette.responses import Response
 from drone_delivery.entities import Delivery, DeliveryStatus, Stage, TrackingEvent
 from drone_delivery.services.file import ServiceFile
 from drone_delivery.services.records import Cancelled, Kept, cancel, find, keep
-from drone_delivery.services.wire import (
+from drone_delivery.services.resources import (
     Call,
     Operation,
     Resource,
     Service,
     check_same_id,
     is_cancelled,
-    json,
     not_found,
-    nothing,
 )
+from drone_delivery.wire import json, nothing
 
 PICKUP_AFTER: Final = timedelta(minutes=10)
 DELIVERY_AFTER: Final = timedelta(hours=1)

@@ -25,7 +25,8 @@ from drone_delivery.services.faults import (
     turned,
 )
 from drone_delivery.services.file import ServiceFile
-from drone_delivery.services.wire import Now, decode, json, problem, read_body
+from drone_delivery.services.resources import Now
+from drone_delivery.wire import decode, json, problem, read_body
 
 DIAL_PATH: Final = "/faults"
 

@@ -10,18 +10,16 @@ from starlette.responses import Response
 from drone_delivery.entities import DroneDelivery, Id
 from drone_delivery.services.file import ServiceFile
 from drone_delivery.services.records import Cancelled, Kept, cancel, find_live, keep
-from drone_delivery.services.wire import (
+from drone_delivery.services.resources import (
     Call,
     Operation,
     Resource,
     Service,
     check_same_id,
     is_cancelled,
-    json,
     not_found,
-    nothing,
-    text,
 )
+from drone_delivery.wire import json, nothing, text
 
 # A drone has one row and so one delivery; a delivery is unique and so has one drone.
 _SCHEMA: Final = """

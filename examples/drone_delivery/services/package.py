@@ -10,17 +10,16 @@ from starlette.responses import Response
 
 from drone_delivery.entities import Entity, Id, Package, Size, Text, Weight
 from drone_delivery.services.records import Cancelled, Kept, cancel, find_live, keep
-from drone_delivery.services.wire import (
+from drone_delivery.services.resources import (
     Call,
     Operation,
     Resource,
     Service,
     check_same_id,
     is_cancelled,
-    json,
     not_found,
-    nothing,
 )
+from drone_delivery.wire import json, nothing
 
 
 class SentPackage(Entity, frozen=True):
@@ -29,6 +28,7 @@ class SentPackage(Entity, frozen=True):
     size: Size
     weight: Weight
     tag: Text
+    reference: Text = ""
     id: Id | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -36,7 +36,7 @@ def put(call: Call[SentPackage]) -> Response:
     sent = call.body
     if sent.id is not msgspec.UNSET:
         check_same_id(call, "id", value=sent.id)
-    package = Package(id=call.id, size=sent.size, weight=sent.weight, tag=sent.tag)
+    package = Package(id=call.id, size=sent.size, weight=sent.weight, tag=sent.tag, reference=sent.reference)
     match keep(call.file, call.id, content=package):
         case Kept.REFUSED:
             return is_cancelled("package", call.id)

@@ -18,7 +18,7 @@ import uvloop
 from drone_delivery.services.catalogue import build
 from drone_delivery.services.disturbance import Disturbance
 from drone_delivery.services.file import ServiceFile
-from drone_delivery.services.wire import Now, Service
+from drone_delivery.services.resources import Now, Service
 
 BACKLOG: Final = 2_048
 CONNECTIONS_MAX: Final = 4_000

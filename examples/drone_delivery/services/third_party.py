@@ -9,16 +9,8 @@ from starlette.responses import Response
 
 from drone_delivery.entities import Entity, Id, Location, Route
 from drone_delivery.services.records import Cancelled, Kept, cancel, find_live, keep
-from drone_delivery.services.wire import (
-    Call,
-    Operation,
-    Resource,
-    Service,
-    is_cancelled,
-    json,
-    not_found,
-    nothing,
-)
+from drone_delivery.services.resources import Call, Operation, Resource, Service, is_cancelled, not_found
+from drone_delivery.wire import json, nothing
 
 DRONE_RANGE_KM: Final = 100.0
 EARTH_RADIUS_KM: Final = 6_371.0

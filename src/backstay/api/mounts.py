@@ -24,8 +24,8 @@ _HANDING_IN: Final = frozenset({"POST", "PUT"})
 class Mounts:
     """Hands a request to the application that is mounted where its path leads; any other goes on inside.
 
-    Who looks needs the role ``read``, everybody else ``submit``. While too many tasks wait, nothing is
-    handed in here either.
+    Who looks needs the role ``read``, everybody else ``submit``. While too many tasks wait, POST and PUT
+    are refused here as well.
     """
 
     def __init__(
@@ -103,16 +103,20 @@ class BoundedBody:
         self._bytes_max = bytes_max
         self._bytes = 0
         self._whole = False
-        self._deadline = asyncio.get_running_loop().time() + bodies.BODY_SECONDS
+        self._seconds = bodies.BODY_SECONDS
 
     async def __call__(self) -> Message:
         if self._whole:
             return await self._receive()  # That the caller has left, whenever that is.
+        now = asyncio.get_running_loop().time
+        asked = now()
         try:
-            async with asyncio.timeout_at(self._deadline):
+            async with asyncio.timeout(self._seconds):
                 message = await self._receive()
         except TimeoutError:
             raise BodyRefused(bodies.too_slow()) from None
+        # What the application does between two pieces is not the caller's fault.
+        self._seconds -= now() - asked
         self._bytes += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
         if self._bytes > self._bytes_max:

@@ -206,7 +206,7 @@ def _undoing(task: TaskRecord, steps: Sequence[StepRecord], around: Surroundings
 def _undone(steps: Sequence[StepRecord]) -> Reason:
     done = (step for step in steps if step.kind is StepKind.STEP and step.state is StepState.COMPLETED)
     kept = ", ".join(step.key for step in done)
-    return Reason(f"it is undone; {f'{kept} declares no undo' if kept else 'nothing is left to do'}")
+    return Reason(f"it is undone; {f'no undo is declared for {kept}' if kept else 'nothing is left to do'}")
 
 
 def _at(task: TaskRecord) -> str:

@@ -27,7 +27,7 @@ async def serve(
     ready: Callable[[str | None], None],
     running_with: Callable[[Client], AbstractContextManager[None]],
 ) -> None:
-    """Run the roles until SIGTERM or SIGINT, then stop gracefully within ``settings.drain``.
+    """Run the roles until SIGTERM or SIGINT, then stop gracefully: what is at work has ``settings.drain``.
 
     ``ready`` is called once everything is up, with the address of the HTTP interface if there is one.
     ``running_with`` surrounds the time in which there is a client to work with.
@@ -42,11 +42,12 @@ async def serve(
             parts.enter_context(running_with(running.client))
             address = None
             if socket is not None:
-                mounts = await parts.enter_async_context(started(registry.mounts))
+                mounts = await parts.enter_async_context(started(registry.mounts, unless=stop))
                 http = answering(running, settings, on=socket, mounts=mounts, ended=stop.set)
                 address = await parts.enter_async_context(http)
             await _first_of(running.registered, stop)
-            ready(address)
+            if not stop.is_set():
+                ready(address)
             await stop.wait()
             await running.drain()
 

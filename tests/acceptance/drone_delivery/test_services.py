@@ -101,7 +101,7 @@ class Answer:
     def detail(self) -> str:
         """What the problem says that this answer is."""
         assert self.headers["Content-Type"] == "application/problem+json", self
-        assert self.json.keys() == {"title", "status", "detail"}, self
+        assert self.json.keys() == {"type", "title", "status", "detail"}, self
         assert self.json["status"] == self.status
         return str(self.json["detail"])
 

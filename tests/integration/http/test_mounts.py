@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,6 @@ from backstay.api.routes import ROUTES
 from backstay.domain.access import Role
 from backstay.errors import Unavailable, UnknownTask
 from backstay.runtime import lifespans
-from backstay.runtime.lifespans import started
 from tests.integration.http.conftest import Serve
 from tests.support.running import comes_true
 from tests.support.serving import HOST, Served
@@ -553,6 +552,12 @@ async def answer_of(application: Callable[..., Awaitable[None]]) -> Any:
     return msgspec.json.decode(b"".join(message.get("body", b"") for message in sent))
 
 
+def started(
+    mounts: Mapping[str, ASGIApp], *, unless: asyncio.Event | None = None
+) -> AbstractAsyncContextManager[dict[str, ASGIApp]]:
+    return lifespans.started(mounts, unless=unless or asyncio.Event())
+
+
 async def test_applications_start_in_the_order_of_their_mounts_and_end_in_the_other():
     happened: list[str] = []
     mounts = {f"/{name}": with_lifespan(noting(happened, name)) for name in ("a", "b")}
@@ -643,4 +648,44 @@ async def test_one_that_does_not_end_is_given_up(
         pass
 
     [record] = caplog.records
-    assert "the application mounted at '/a' did not end within" in record.getMessage()
+    assert "the application mounted at '/a' did not end in time" in record.getMessage()
+
+
+async def raises_at_once(_scope: Scope, receive: Receive, _send: Send) -> None:
+    await receive()
+    raise RuntimeError("no database")
+
+
+async def never_starts(_scope: Scope, receive: Receive, _send: Send) -> None:
+    await receive()
+    await asyncio.Event().wait()
+
+
+async def test_one_that_raises_instead_of_starting_has_not_started(caplog: pytest.LogCaptureFixture):
+    with pytest.raises(Unavailable, match="the application mounted at '/a' did not start; the log says why"):
+        async with started({"/a": raises_at_once}):
+            raise AssertionError("it started")
+
+    assert "no database" in caplog.text
+
+
+async def test_one_that_takes_too_long_to_start_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lifespans, "STARTUP_SECONDS", 0.05)
+
+    with pytest.raises(Unavailable, match="the application mounted at '/a' did not start within"):
+        async with started({"/a": never_starts}):
+            raise AssertionError("it started")
+
+
+async def test_who_is_told_to_stop_waits_for_no_start():
+    happened: list[str] = []
+    stop = asyncio.Event()
+    asyncio.get_running_loop().call_soon(stop.set)
+
+    async with (
+        asyncio.timeout(10),
+        started({"/a": never_starts, "/b": with_lifespan(noting(happened, "b"))}, unless=stop),
+    ):
+        pass
+
+    assert happened == []
