@@ -16,6 +16,9 @@ CANDIDATES := $(PYTHON) python3.14 python3.13 python3.12 python3.11 python3 pyth
 COMPILE := $(UV) pip compile --quiet pyproject.toml --group build \
 	--universal --python-version 3.11 --generate-hashes --no-header
 
+# For the demo: make demo ARGS="--kill-every 5"
+ARGS ?=
+
 # Most tests wait for a disk or a deadline more than they compute; more workers than cores would make
 # deadlines of them that the machine misses, not the code.
 WORKERS ?= 2
@@ -29,7 +32,7 @@ help: ## list the targets
 setup: $(VENV)/dev.stamp ## create .venv with everything needed for development
 
 demo: $(VENV)/run.stamp ## drone delivery in the terminal: five services, load, outages, reconciled
-	@$(VENV)/bin/backstay demo
+	@$(VENV)/bin/backstay demo $(ARGS)
 
 test: setup ## run every test
 	@$(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal

@@ -19,6 +19,7 @@ from drone_delivery.demo.screen import WIDTH, Picture
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "demo.svg"
 SECONDS = 20
+HEIGHT = 28
 KILL_EVERY_SECONDS = 4
 
 
@@ -26,7 +27,7 @@ class Camera(Picture):
     """Keeps the last moment in which there was most to see."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(Console(width=WIDTH, height=HEIGHT))
         self.drawing: str | None = None
         self._most = -1
 

@@ -15,6 +15,7 @@ BackstayError
 │   │   ├── UnknownToken             no token of that name
 │   │   └── UnknownAgent             no agent of that name
 │   ├── NotInWorkflow            a workflow call outside a workflow, or the reverse
+│   ├── NotAwaited               a workflow called something and did not wait for it
 │   └── InvalidHttpRequest       an HttpAgent cannot send this; Permanent as well
 ├── Conflict                 look again: the state is not what the caller thought
 │   ├── IdConflict               the id is taken by a task with other content
@@ -38,6 +39,7 @@ Transient                    raised by a step, as any other error: it may pass; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -130,6 +132,16 @@ class UnknownAgent(Unknown):
 
 class NotInWorkflow(InvalidRequest):
     """A call that only makes sense inside a running workflow or step was made elsewhere."""
+
+
+class NotAwaited(InvalidRequest):
+    """A workflow came to its end without having awaited what it called: none of that was done."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        called = ", ".join(keys)
+        super().__init__(
+            f"the workflow called {called} without `await`, so nothing was done; write it before the call"
+        )
 
 
 class Conflict(BackstayError):

@@ -122,9 +122,21 @@ SITUATIONS: dict[str, tuple[TaskRecord, list[StepRecord], str, str | None]] = {
         "stopped: KeyError: 'x'; an operator must act",
         "backstay tasks resubmit t",
     ),
+    "being undone, step by step": (
+        a_task(TaskState.UNDOING, locked_by="host-1"),
+        [a_step(StepState.UNDOING, key="ship:1"), a_step(StepState.COMPLETED)],
+        "its steps are being undone; now ship:1",
+        None,
+    ),
+    "an undo failed, and said why": (
+        a_task(TaskState.UNDO_FAILED),
+        [a_step(StepState.UNDO_FAILED, key="ship:1", error=FAILED)],
+        "the undo of ship:1 keeps failing (Down: no route); an operator must act",
+        "backstay tasks undo t",
+    ),
     "being undone": (
         a_task(TaskState.UNDOING, locked_by="host-1"),
-        [a_step(StepState.UNDOING)],
+        [a_step(StepState.COMPLETED)],
         "its steps are being undone",
         None,
     ),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 
@@ -85,7 +85,13 @@ class Demo:
         self._seen_as_of = self._began
         self._load = Load(session, processes.server_url, chance=chance)
         self._weather = Weather(session, processes.service_urls, chance=chance, tell=self._tell)
-        self.sight = Sight(session, processes.server_url, folder=processes.folder, clock=time.monotonic)
+        self.sight = Sight(
+            session,
+            processes.server_url,
+            processes.service_urls,
+            folder=processes.folder,
+            clock=time.monotonic,
+        )
 
     @property
     def accepted(self) -> set[str]:
@@ -96,18 +102,20 @@ class Demo:
         with _on_signals(self._asked_to_stop):
             self._tell("starting five services, a server and two workers")
             await self._processes.start(self._session)
-            await self._weather.settle()
+            await self._weather.settle(rough=bool(self._plan.rate))
             await self.sight.begin()
             self._tell(f"the server is {self._processes.server_url}; Ctrl-C drains and ends")
             ports_of = self._processes.service_ports
             self._tell(f"ports: {', '.join(f'{name} {port}' for name, port in ports_of.items())}")
             async with asyncio.TaskGroup() as group:
                 watching = group.create_task(self._watch(), name="watch")
-                disturbances = [group.create_task(one) for one in self._disturbances()]
+                weather = group.create_task(self._weather.run(), name="weather")
+                kills = group.create_task(self._kill(), name="kills")
                 await self._take_requests()
-                for disturbance in disturbances:
-                    disturbance.cancel()
+                kills.cancel()
+                self._weather.calm_down()
                 await self._drain()
+                weather.cancel()
                 watching.cancel()
             self._enter(Phase.STOPPING)
 
@@ -118,11 +126,9 @@ class Demo:
             self._task.cancel()
         self._stop.set()
 
-    def _disturbances(self) -> Iterator[Coroutine[Any, Any, None]]:
-        if self._plan.rate:
-            yield self._weather.run()
+    async def _kill(self) -> None:
         if self._plan.kill_every_seconds is not None:
-            yield kill_now_and_then(
+            await kill_now_and_then(
                 self._processes,
                 self._session,
                 every_seconds=self._plan.kill_every_seconds,
@@ -184,19 +190,14 @@ class Demo:
         self._screen.tell(f"{time.monotonic() - self._began:5.1f} s  {line}")
 
     def _show(self) -> None:
-        arriving, ending = self.sight.rates()
         self._screen.show(
             Scene(
                 seconds=time.monotonic() - self._began,
                 phase=self._phase,
                 url=self._processes.server_url,
                 accepted=len(self.accepted),
-                asked_again=self._load.tally.repeated,
                 seen=self.sight.seen,
-                arriving_per_second=arriving,
-                ending_per_second=ending,
-                down=self._weather.down,
-                pids={process.name: process.pid for process in self._processes},
+                ending_per_second=self.sight.ending_per_second(),
             )
         )
 

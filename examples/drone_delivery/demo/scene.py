@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,11 +21,5 @@ class Scene:
     phase: Phase
     url: str
     accepted: int
-    #: Requests that had to be sent again until they were accepted.
-    asked_again: int
     seen: Seen
-    arriving_per_second: float
     ending_per_second: float
-    #: The service that is out of order on purpose.
-    down: str | None
-    pids: Mapping[str, int | None]

@@ -16,11 +16,13 @@ from rich.text import Text
 from drone_delivery.addresses import SERVICES
 from drone_delivery.demo.scene import Phase, Scene
 
-STORY_LINES: Final = 7
+STORY_LINES_MIN: Final = 3
+STORY_LINES_MAX: Final = 12
 PLAIN_EVERY_SECONDS: Final = 1.0
 WIDTH: Final = 96
 _BAR_COLUMNS: Final = 48
 _BEATS: Final = 24
+_FRAME_ROWS: Final = 2
 _LEVELS: Final = " ▁▂▃▄▅▆▇█"
 _COLOURS: Final = {
     "pending": "yellow",
@@ -48,7 +50,7 @@ def screen(console: Console) -> Iterator[Screen]:
     if not console.is_terminal:
         yield Lines(console)
         return
-    picture = Picture()
+    picture = Picture(console)
     with Live(console=console, refresh_per_second=5, get_renderable=picture.drawn):
         yield picture
 
@@ -83,11 +85,12 @@ def _headway(scene: Scene) -> str:
 
 
 class Picture:
-    """Drawn anew several times a second."""
+    """Drawn anew several times a second, as large as the terminal lets it be."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console) -> None:
+        self._console = console
         self._scene: Scene | None = None
-        self._story: deque[str] = deque(maxlen=STORY_LINES)
+        self._story: deque[str] = deque(maxlen=STORY_LINES_MAX)
         self._beats: deque[float] = deque(maxlen=_BEATS)
 
     def show(self, scene: Scene) -> None:
@@ -98,29 +101,31 @@ class Picture:
         self._story.append(line)
 
     def drawn(self) -> Panel:
-        story = _story(self._story)
-        if self._scene is None:
-            return _framed(story)
-        scene = self._scene
-        return _framed(
-            _headline(scene, list(self._beats)),
-            Text(),
-            _deliveries(scene),
-            Text(),
-            _agents(scene),
-            Text(),
-            story,
-        )
+        parts: list[Table | Text] = []
+        if self._scene is not None:
+            scene = self._scene
+            parts = [
+                _headline(scene, list(self._beats)),
+                Text(),
+                _deliveries(scene),
+                Text(),
+                _services(scene),
+                Text(),
+            ]
+        rows = sum(part.row_count if isinstance(part, Table) else 1 for part in parts)
+        # One line is left to the prompt: what is as high as the terminal flickers.
+        lines = max(STORY_LINES_MIN, self._console.height - rows - _FRAME_ROWS - 1)
+        return _framed(*parts, _story(list(self._story)[-lines:]), width=min(WIDTH, self._console.width))
 
 
-def _framed(*parts: Table | Text) -> Panel:
+def _framed(*parts: Table | Text, width: int) -> Panel:
     return Panel(
         Group(*parts),
         title="[bold]Backstay[/] · drone delivery",
         title_align="left",
         border_style="bright_black",
-        padding=(1, 2),
-        width=WIDTH,
+        padding=(0, 1),
+        width=width,
     )
 
 
@@ -136,21 +141,21 @@ def _headline(scene: Scene, beats: list[float]) -> Table:
     )
     line.add_row(
         Text.assemble(
-            ("accepted  ", "bright_black"),
+            ("accepted ", "bright_black"),
             (f"{scene.accepted:,}", "bold"),
-            ("   in flight  ", "bright_black"),
+            ("  in flight ", "bright_black"),
             (f"{scene.seen.in_flight:,}", "bold"),
-            ("   retries  ", "bright_black"),
+            ("  retries ", "bright_black"),
             (f"{scene.seen.calls.repeated:,}", "bold"),
         ),
-        Text.assemble((_sparkline(beats), "green"), f"  {scene.ending_per_second:4.0f} deliveries/s"),
+        Text.assemble((_sparkline(beats), "green"), f" {scene.ending_per_second:4.0f}/s"),
     )
     return line
 
 
 def _deliveries(scene: Scene) -> Table:
     counts, total = scene.seen.counts, max(1, len(scene.seen.states))
-    rows = Table.grid(padding=(0, 2))
+    rows = Table.grid(padding=(0, 1))
     rows.add_column(width=11)
     rows.add_column(justify="right", width=7)
     rows.add_column(width=_BAR_COLUMNS)
@@ -161,19 +166,21 @@ def _deliveries(scene: Scene) -> Table:
     return rows
 
 
-def _agents(scene: Scene) -> Table:
-    rows = Table.grid(padding=(0, 1))
-    rows.add_column(style="bright_black", width=9)
+def _services(scene: Scene) -> Table:
+    rows = Table.grid()
+    rows.add_column(style="bright_black", width=10)
     for _ in SERVICES:
         rows.add_column(width=13)
-    rows.add_row("service", *(_service(name, scene) for name in SERVICES))
+    rows.add_row("service", *SERVICES)
+    rows.add_row("is", *(_state(name, scene) for name in SERVICES))
     rows.add_row("breaker", *(_breaker(name, scene) for name in SERVICES))
     rows.add_row("calls now", *(_calls_now(name, scene) for name in SERVICES))
     return rows
 
 
-def _service(name: str, scene: Scene) -> Text:
-    return Text.assemble(("● ", "bold red" if name == scene.down else "green"), name)
+def _state(name: str, scene: Scene) -> Text:
+    state = scene.seen.services.get(name, "-")
+    return Text(state, style="green" if state == "up" else "bold red")
 
 
 def _breaker(name: str, scene: Scene) -> Text:
@@ -185,12 +192,16 @@ def _breaker(name: str, scene: Scene) -> Text:
 
 def _calls_now(name: str, scene: Scene) -> Text:
     agent = scene.seen.agents.get(name)
-    return Text("-" if agent is None else str(agent.in_flight))
+    # Processes tell it now and then; what the last one told when everything had ended is old.
+    known = agent is not None and scene.phase is not Phase.STOPPING
+    return Text(str(agent.in_flight) if agent is not None and known else "-")
 
 
-def _story(lines: deque[str]) -> Text:
-    shown = [Text(line, style="bold red" if "kill -9" in line else "", overflow="ellipsis") for line in lines]
-    return Text("\n").join(shown)
+def _story(lines: list[str]) -> Text:
+    shown = [Text(line, style="bold red" if "kill -9" in line else "") for line in lines]
+    story = Text("\n").join(shown)
+    story.no_wrap, story.overflow = True, "ellipsis"
+    return story
 
 
 def _sparkline(beats: list[float]) -> str:

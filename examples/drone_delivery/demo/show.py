@@ -27,6 +27,11 @@ INTERRUPTED: Final = 130
 
 _SQLITE: Final = "sqlite:///"
 
+_EXPLAINED: Final = """
+By the books of the services; what customers with a suspended account asked for, and what is too
+far for a drone, was undone.
+"""
+
 
 def show(
     *,
@@ -80,6 +85,7 @@ def _shown(plan: Plan, *, as_json: bool) -> int:
         with screen(console) as shown:
             report = asyncio.run(run(plan, shown, Random()))
     except (KeyboardInterrupt, asyncio.CancelledError):
+        print("stopped at once; nothing was reconciled", file=sys.stderr)
         return INTERRUPTED
     _print(report, as_json=as_json)
     if report.reconciled:
@@ -98,4 +104,4 @@ def _tell_where(folder: Path) -> None:
 
 
 def _print(report: Report, *, as_json: bool) -> None:
-    print(json.dumps(report.as_dict()) if as_json else "\n".join(["", *report.lines()]))
+    print(json.dumps(report.as_dict()) if as_json else "\n".join([_EXPLAINED, *report.lines()]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from drone_delivery.services.books import Calls, count_calls
 
 ENDED: Final = frozenset({"processed", "undone", "error", "undo_failed", "cancelled"})
 PAGE: Final = 1_000
+_AT_ONCE: Final = aiohttp.ClientTimeout(total=0.5)
 _NOT_LET_IN: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 #: Rates are those of the last so many seconds.
 RATE_SECONDS: Final = 3.0
@@ -62,11 +64,6 @@ class _Agents(msgspec.Struct, frozen=True):
     items: list[_Agent]
 
 
-class _Supervisor(msgspec.Struct, frozen=True):
-    leader: str | None
-    epoch: int
-
-
 @dataclass(frozen=True, slots=True)
 class AgentSeen:
     """An agent over all processes: calls under way, and how many of its breakers are not closed."""
@@ -75,10 +72,14 @@ class AgentSeen:
     breakers_open: int
 
 
+class _Dial(msgspec.Struct, frozen=True):
+    outage: bool
+    hang: bool
+
+
 @dataclass(frozen=True, slots=True)
 class _Sample:
     at: float
-    handed_in: int
     ended: int
 
 
@@ -88,8 +89,8 @@ class Seen:
 
     states: dict[str, str] = field(default_factory=dict)
     agents: Mapping[str, AgentSeen] = field(default_factory=dict)
-    leader: str | None = None
-    epoch: int = 0
+    #: Each is up, down, hangs, or gone.
+    services: Mapping[str, str] = field(default_factory=dict)
     calls: Calls = field(default_factory=lambda: Calls(total=0, repeated=0))
 
     @property
@@ -109,10 +110,17 @@ class Sight:
     """Looks at a server now and then. What ended is not looked at again, until it starts over."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, url: str, *, folder: Path, clock: Callable[[], float]
+        self,
+        session: aiohttp.ClientSession,
+        url: str,
+        services: Mapping[str, str],
+        *,
+        folder: Path,
+        clock: Callable[[], float],
     ) -> None:
         self._session = session
         self._url = url
+        self._services = services
         self._folder = folder
         self._clock = clock
         self._began: datetime | None = None
@@ -132,20 +140,27 @@ class Sight:
     async def look(self) -> None:
         """Bring everything up to date. Raises Out, and keeps what was seen before."""
         self.seen.calls = count_calls(self._folder)
+        states = await asyncio.gather(*(self._state_of(url) for url in self._services.values()))
+        self.seen.services = dict(zip(self._services, states, strict=True))
         await self._look_at_tasks()
         agents = await self._get("/v1/agents", _Agents)
         self.seen.agents = {agent.name: _summed(agent) for agent in agents.items}
-        supervisor = await self._get("/v1/supervisor", _Supervisor)
-        self.seen.leader, self.seen.epoch = supervisor.leader, supervisor.epoch
         self._sample()
 
-    def rates(self) -> tuple[float, float]:
-        """Deliveries a second lately: those that came, and those that ended."""
+    def ending_per_second(self) -> float:
+        """Deliveries that ended lately."""
         if len(self._samples) < 2:  # noqa: PLR2004  Between two looks.
-            return 0.0, 0.0
+            return 0.0
         first, last = self._samples[0], self._samples[-1]
-        seconds = max(last.at - first.at, 1e-9)
-        return (last.handed_in - first.handed_in) / seconds, (last.ended - first.ended) / seconds
+        return (last.ended - first.ended) / max(last.at - first.at, 1e-9)
+
+    async def _state_of(self, service_url: str) -> str:
+        try:
+            async with self._session.get(f"{service_url}/faults", timeout=_AT_ONCE) as answer:
+                dial = msgspec.json.decode(await answer.read(), type=_Dial)
+        except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError):
+            return "gone"
+        return "down" if dial.outage else "hangs" if dial.hang else "up"
 
     async def _look_at_tasks(self) -> None:
         """From the oldest delivery on that was still moving at the last look."""
@@ -170,7 +185,7 @@ class Sight:
 
     def _sample(self) -> None:
         now = self._clock()
-        self._samples.append(_Sample(now, len(self.seen.states), self.seen.ended))
+        self._samples.append(_Sample(now, self.seen.ended))
         while self._samples[0].at < now - RATE_SECONDS:
             self._samples.popleft()
 

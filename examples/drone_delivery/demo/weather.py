@@ -41,32 +41,33 @@ class Weather:
         self._urls = urls
         self._chance = chance
         self._tell = tell
-        self.down: str | None = None
+        self._rough = False
 
-    async def settle(self) -> None:
-        """The usual weather, and the accounts that are suspended."""
-        for url in self._urls.values():
+    async def settle(self, *, rough: bool) -> None:
+        """The accounts that are suspended and, if it is to be ``rough``, the usual weather."""
+        self._rough = rough
+        for url in self._urls.values() if rough else ():
             await self._put(f"{url}/faults", body=USUAL)
         for account in SUSPENDED:
             await self._put(f"{self._urls['account']}/api/account/{account}", body=False)
 
+    def calm_down(self) -> None:
+        """No more outages after the one that may be under way."""
+        self._rough = False
+
     async def run(self) -> None:
-        """One outage after the other, until cancelled."""
+        """One outage after the other, while it is rough."""
         await asyncio.sleep(FIRST_OUTAGE_SECONDS)
-        while True:
+        while self._rough:
             await self._outage(self._chance.choice(list(self._urls)))
             await asyncio.sleep(OUTAGE_EVERY_SECONDS - OUTAGE_SECONDS)
 
     async def _outage(self, service: str) -> None:
         dial = {**USUAL, "outage": True, "forSeconds": OUTAGE_SECONDS}
         await self._put(f"{self._urls[service]}/faults", body=dial)
-        self.down = service
         self._tell(f"the {service} service is down for {OUTAGE_SECONDS:.0f} s")
-        try:
-            await asyncio.sleep(OUTAGE_SECONDS)
-            self._tell(f"the {service} service is back")
-        finally:
-            self.down = None
+        await asyncio.sleep(OUTAGE_SECONDS)
+        self._tell(f"the {service} service is back")
 
     async def _put(self, url: str, *, body: Any) -> None:
         try:

@@ -34,7 +34,8 @@ _REQUIRED: Final = inspect.Parameter.empty
 def _encode_other(value: Any) -> Any:
     if hasattr(value, "model_dump"):  # pydantic
         return value.model_dump(mode="json", by_alias=True, round_trip=True)
-    raise NotImplementedError(f"values of type {type(value).__name__} have no JSON form")
+    hint = "; is an `await` missing?" if inspect.isawaitable(value) else ""
+    raise NotImplementedError(f"values of type {type(value).__name__} have no JSON form{hint}")
 
 
 def _decode_other(kind: type, value: Any) -> Any:

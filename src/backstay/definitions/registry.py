@@ -44,6 +44,10 @@ class Registry:
 
     def add_mount(self, path: str, application: AsgiApplication) -> None:
         check_path(path)
+        if not callable(application):
+            raise InvalidDefinition(
+                f"what is mounted at '{path}' is a {type(application).__name__}; mount an ASGI application"
+            )
         taken = next((known for known in self.mounts if overlap(path, known)), None)
         if taken is not None:
             raise InvalidDefinition(

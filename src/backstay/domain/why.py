@@ -52,10 +52,7 @@ def explain(task: TaskRecord, steps: Sequence[StepRecord], around: Surroundings)
         case TaskState.UNDOING:
             return _undoing(task, steps, around)
         case TaskState.UNDO_FAILED:
-            stuck = ", ".join(step.key for step in steps if step.state is StepState.UNDO_FAILED)
-            return Reason(
-                f"the undo of {stuck} keeps failing; an operator must act", f"backstay tasks undo {task.id}"
-            )
+            return _undo_failed(task, [step for step in steps if step.state is StepState.UNDO_FAILED])
         case TaskState.UNDONE:
             return _undone(steps)
         case TaskState.PROCESSED | TaskState.CANCELLED:
@@ -200,7 +197,24 @@ def _undoing(task: TaskRecord, steps: Sequence[StepRecord], around: Surroundings
         nobody = _nobody_claims(task, around)
         if nobody is not None:
             return Reason(f"its undo waits: {nobody.reason}", nobody.command)
-    return Reason("its steps are being undone")
+    return _undo_under_way(steps, around)
+
+
+def _undo_under_way(steps: Sequence[StepRecord], around: Surroundings) -> Reason:
+    undoing = [step for step in steps if step.state is StepState.UNDOING]
+    held_back = next((reason for step in undoing if (reason := _held_back(step, around))), None)
+    if held_back is not None:
+        return Reason(f"its steps are being undone; {held_back.reason}", held_back.command)
+    at = f"; now {', '.join(step.key for step in undoing)}" if undoing else ""
+    return Reason(f"its steps are being undone{at}")
+
+
+def _undo_failed(task: TaskRecord, stuck: Sequence[StepRecord]) -> Reason:
+    keys = ", ".join(step.key for step in stuck)
+    said = next((f" ({step.error.type}: {step.error.message})" for step in stuck if step.error), "")
+    return Reason(
+        f"the undo of {keys} keeps failing{said}; an operator must act", f"backstay tasks undo {task.id}"
+    )
 
 
 def _undone(steps: Sequence[StepRecord]) -> Reason:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any
 
 import msgspec
@@ -55,6 +56,8 @@ class Deliveries:
         self.broken: Exception | None = None
         # Calls that the journal has a result for, and calls that it has without one.
         self._recorded: dict[str, Call] = {}
+        # What the workflow called and has not begun to wait for.
+        self._performing: dict[str, Coroutine[Any, Any, Any]] = {}
         self._unfinished: list[Call] = []
         self._reviving: list[Call] = []
         self._inbox: deque[tuple[Call, StepRecord]] = deque()
@@ -73,14 +76,28 @@ class Deliveries:
         """Whether the workflow waits for anything that can come true."""
         return self.dispatch.waiting or self.waits.waiting
 
+    def take_never_awaited(self) -> list[str]:
+        """The calls that nobody began to wait for; from now on nobody can."""
+        never = [key for key, call in self._performing.items() if getcoroutinestate(call) == CORO_CREATED]
+        for key in never:
+            self._performing.pop(key).close()
+        return never
+
     def stop(self) -> None:
         """The end is decided: whatever the workflow still calls while it unwinds is not done."""
         self._stopped = True
 
     # From the workflow (scheduler.calls.Performer)
 
-    async def perform(self, record: StepRecord, call: Call, child: NewTask | None = None) -> Any:
+    def perform(
+        self, record: StepRecord, call: Call, child: NewTask | None = None
+    ) -> Coroutine[Any, Any, Any]:
         """Do what the workflow called, or find it done in the journal; give back what came of it."""
+        performing = self._performing[call.key] = self._perform(record, call, child)
+        return performing
+
+    async def _perform(self, record: StepRecord, call: Call, child: NewTask | None) -> Any:
+        del self._performing[call.key]
         call.future = self.loop.create_future()
         self._begin(record, call, child)
         try:

@@ -29,6 +29,7 @@ from backstay.errors import (
     BackstayError,
     InvalidRequest,
     JournalMismatch,
+    NotAwaited,
     StepFailed,
     TaskFailed,
 )
@@ -250,8 +251,11 @@ class Run:
         try:
             if error is None or isinstance(first_failure(error), (StepFailed, TaskFailed)):
                 self._deliveries.journal.check_over()
+            never_awaited = self._deliveries.take_never_awaited()
             if error is not None:
                 return self._by_exception(error)
+            if never_awaited:
+                return self._by_exception(NotAwaited(never_awaited))
             output = self._workflow.returns.encode(main.result())
             check_size(
                 output, f"result of workflow {self._workflow.name}", self._services.settings.payload_bytes_max

@@ -39,7 +39,8 @@ from tests.support.running import comes_true, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-STOP_SECONDS_MAX = 1.0
+#: A second at most, and what a busy machine takes to start and end an interpreter.
+STOP_SECONDS_MAX = 5.0
 HERE = {"altitude": 10.0, "latitude": 52.5, "longitude": 13.4}
 NEAR = {"altitude": 10.0, "latitude": 52.6, "longitude": 13.5}
 FAR = {"altitude": 10.0, "latitude": 48.1, "longitude": 11.6}
@@ -622,7 +623,7 @@ async def test_a_slow_request_takes_effect_although_its_caller_has_given_up(
 ):
     thing_id = new_id()
 
-    async with caller.disturbed("package", latency_ms={"median": 2_000, "p99": 2_000}):
+    async with caller.disturbed("package", latency_ms={"median": 4_000, "p99": 4_000}):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
                 await caller.put("package", thing_id)
@@ -635,7 +636,7 @@ async def test_a_slow_request_takes_effect_although_its_caller_has_given_up(
 async def test_half_of_the_latency_lies_after_the_work(caller: Caller, services: Services):
     thing_id = new_id()
 
-    async with caller.disturbed("package", latency_ms={"median": 1_000, "p99": 1_000}):
+    async with caller.disturbed("package", latency_ms={"median": 3_000, "p99": 3_000}):
         putting = asyncio.create_task(caller.put("package", thing_id))
         await comes_true(lambda: thing_id in kept_ids(services))
         answered = putting.done()
