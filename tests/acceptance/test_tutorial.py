@@ -17,7 +17,6 @@ import queue
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -29,6 +28,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+
+from tests.support.ports import free_ports
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
 PORT: Final = "8080"
@@ -340,9 +341,8 @@ class Reader:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    [free] = free_ports(1)
+    port = str(free)
     with terminal(tmp_path, port=port) as first, terminal(tmp_path, port=port) as second:
         yield Reader(tmp_path, first, second, port=port)
 
