@@ -1,11 +1,12 @@
 """Orders: the running example of the Scheduler-Agent-Supervisor pattern.
 
 order     what a customer orders
-web       takes orders and shows their records
-table     where orders are kept: in the store's own file, so that an order and its task commit together
-app       the agent around the payment provider, and the workflow of an order
+workflow  an agent around the payment provider, its step with its undo, and the workflow of an order
 record    the pattern's five columns, made from a task and its steps
-payment   the payment provider, a service of somebody else
+table     where orders are kept: in the store's own file, so that an order and its task commit together
+web       takes orders and shows their records
+app       workflow and web together: ``backstay serve orders.app:app``
+payment   the payment provider, a service of somebody else: ``python -m orders.payment``
 ledger    what the provider keeps
 wire      what both web applications share: bodies that are checked, and problems
 

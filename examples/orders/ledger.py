@@ -54,14 +54,21 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True):
     calls: int
 
 
+class LedgerUnusable(Exception):
+    """The file cannot be opened as a ledger; says which and why."""
+
+
 class Ledger:
     """One file, used on one thread: its writes are short, and nobody else is in it."""
 
     def __init__(self, file: str) -> None:
-        self._connection = sqlite3.connect(file)
-        self._connection.executescript(_SCHEMA)
-        with self._connection as connection:
-            connection.executemany("INSERT OR IGNORE INTO token VALUES (?, ?)", TEST_TOKENS.items())
+        try:
+            self._connection = sqlite3.connect(file)
+            self._connection.executescript(_SCHEMA)
+            with self._connection as connection:
+                connection.executemany("INSERT OR IGNORE INTO token VALUES (?, ?)", TEST_TOKENS.items())
+        except sqlite3.Error as error:
+            raise LedgerUnusable(f"cannot use {file}: {error}; give another --database") from error
 
     # Payments
 
@@ -76,10 +83,10 @@ class Ledger:
         return self.payment(payment_id)
 
     def charge(self, payment_id: str, cents: int) -> None:
-        """Charge it, unless it was refunded."""
+        """Charge it, unless that was done already, or it was refunded."""
         with self._connection as connection:
             connection.execute(
-                "UPDATE payment SET cents = ?, state = 'charged' WHERE id = ? AND state != 'refunded'",
+                "UPDATE payment SET cents = ?, state = 'charged' WHERE id = ? AND state = 'asked'",
                 [cents, payment_id],
             )
 

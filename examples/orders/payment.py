@@ -1,6 +1,7 @@
 """The payment provider: a service of somebody else, small enough to run beside the example.
 
-    PUT    /payments/{id}    charge: 201, or 204 when it was charged already; 409 once it was refunded
+    PUT    /payments/{id}    charge: 201, or 204 when it was charged already;
+                             409 when that was another amount, and once it was refunded
     GET    /payments/{id}    200, or 404 when nothing was charged
     GET    /payments         the newest
     DELETE /payments/{id}    refund: 200, or 404 when nothing was charged; no PUT takes effect after it
@@ -18,6 +19,7 @@ import asyncio
 import contextlib
 import socket
 import sys
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Final
 
@@ -29,12 +31,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orders.ledger import Behaviour, Ledger, Payment, State
+from orders.ledger import Behaviour, Ledger, LedgerUnusable, Payment, State
 from orders.order import CardToken, Cents
 from orders.wire import answer, body_as, refused
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8090
+PORT_MAX: Final = 65_535
 
 #: Longer than any caller waits: to it, this is never.
 NEVER_SECONDS: Final = 600.0
@@ -74,11 +77,13 @@ class Provider:
         return Response(status_code=status)
 
     def _charged(self, payment_id: str, cents: int) -> HTTPStatus:
-        before = self._ledger.payment(payment_id).state
-        if before is State.REFUNDED:
+        before = self._ledger.payment(payment_id)
+        if before.state is State.REFUNDED:
             raise HTTPException(HTTPStatus.CONFLICT, "this payment was refunded, and stays so")
+        if before.state is State.CHARGED and before.cents != cents:
+            raise HTTPException(HTTPStatus.CONFLICT, "this payment was charged with another amount")
         self._ledger.charge(payment_id, cents)
-        return HTTPStatus.CREATED if before is State.ASKED else HTTPStatus.NO_CONTENT
+        return HTTPStatus.CREATED if before.state is State.ASKED else HTTPStatus.NO_CONTENT
 
     async def refund(self, request: Request) -> Response:
         before = self._ledger.payment(request.path_params["id"])
@@ -131,21 +136,61 @@ def web_application(ledger: Ledger) -> Starlette:
     )
 
 
-def main() -> None:
+# The process
+
+
+class PortUnusable(Exception):
+    """Nobody can listen there; says what to do."""
+
+
+def main() -> int:
+    """0 after Ctrl-C, 1 when the provider cannot start; argparse ends with 2."""
+    options = _read_options()
+    try:
+        # The port first: whoever starts the provider twice is told so before the second one touches the file.
+        with _listening(options.port) as listening:
+            _run(Ledger(options.database), listening)
+    except (PortUnusable, LedgerUnusable) as error:
+        print(f"payment provider: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m orders.payment", description="The payment provider.")
-    parser.add_argument("--port", type=int, default=PORT, help="0 takes any that is free (default: 8090)")
+    parser.add_argument("--port", type=_port, default=PORT, help="0 takes any that is free (default: 8090)")
     parser.add_argument("--database", default="payments.db", help="its SQLite file (default: payments.db)")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) > PORT_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; give a whole number from 0 to {PORT_MAX}")
+    return int(text)
+
+
+@contextlib.contextmanager
+def _listening(port: int) -> Iterator[socket.socket]:
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((HOST, port))
+            listening.listen()
+        except OSError as error:
+            where = f"{HOST}:{port}"
+            raise PortUnusable(f"cannot listen on {where}: {error.strerror}; give another --port") from error
+        yield listening
+
+
+def _run(ledger: Ledger, listening: socket.socket) -> None:
+    address = f"http://{HOST}:{listening.getsockname()[1]}"
+    print(f"payments are taken on {address}; Ctrl-C stops it", file=sys.stderr, flush=True)
     config = uvicorn.Config(
-        web_application(Ledger(options.database)),
-        log_level="warning",
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        web_application(ledger), log_level="warning", timeout_graceful_shutdown=SHUTDOWN_SECONDS
     )
-    with socket.create_server((HOST, options.port)) as listening:
-        address = f"http://{HOST}:{listening.getsockname()[1]}"
-        print(f"payments are taken on {address}; Ctrl-C stops it", file=sys.stderr, flush=True)
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again after it has stopped.
         uvicorn.Server(config).run(sockets=[listening])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -20,8 +20,8 @@ from typing import Final, Protocol
 import msgspec
 
 from orders.order import Order
+from orders.workflow import PAYMENT
 
-PAYMENT: Final = "payment"
 _UNDER_WAY: Final = frozenset({"running", "undoing"})
 _ERROR: Final = "error"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
@@ -23,8 +23,6 @@ _CREATE: Final = """
     ) STRICT
 """
 
-Submit = Callable[[sqlite3.Connection, Order], object]
-
 
 class OtherContent(Exception):
     """The id is taken by an order with other content."""
@@ -40,10 +38,11 @@ class OrderTable:
         with self._transaction() as connection:
             connection.execute(_CREATE)
 
-    def place(self, order: Order, submit: Submit) -> None:
-        """Write the order and have its task submitted, or neither. The same order again changes nothing.
+    @contextmanager
+    def placing(self, order: Order) -> Iterator[sqlite3.Connection]:
+        """The order, and whatever the context writes on this connection, is written; or nothing is.
 
-        Raises OtherContent when the id is taken by another order, and what ``submit`` raises.
+        The same order again changes nothing. Raises OtherContent when the id is taken by another order.
         """
         with self._transaction() as connection:
             # The write comes first: a transaction that begins with a read may not be let write later.
@@ -54,7 +53,7 @@ class OrderTable:
             )
             if _found(connection, order.id) != order:
                 raise OtherContent(order.id)
-            submit(connection, order)
+            yield connection
 
     def find(self, order_id: str) -> Order | None:
         with self._transaction() as connection:

@@ -18,7 +18,7 @@ import pytest
 
 from backstay.api.application import SECURITY_HEADERS
 from backstay.api.bodies import BODY_SECONDS, MARGIN_BYTES
-from backstay.runtime.lifespans import SHUTDOWN_SECONDS
+from backstay.runtime.lifespans import SHUTDOWN_SECONDS, STARTUP_SECONDS
 from backstay.settings import Settings
 from tests.support.platform import PATIENCE_SECONDS, eventually
 
@@ -42,11 +42,15 @@ def commands() -> list[list[str]]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    return with_programs(tmp_path)
+
+
+def with_programs(folder: Path) -> Path:
     """Where the programs of the page lie, under the names that they give themselves."""
     for program in blocks("python"):
         name, _, _ = program.removeprefix("# ").partition("\n")
-        (tmp_path / name).write_text(program, "utf-8")
-    return tmp_path
+        (folder / name).write_text(program, "utf-8")
+    return folder
 
 
 def environment() -> dict[str, str]:
@@ -79,7 +83,7 @@ class Server:
         return self.until_said(RUNNING)["url"]
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """The status and what the JSON says; of anything else, the text."""
+        """The status and what the JSON says; of anything else, the text. Bytes are sent as they are."""
         status, headers, content = self.exchange(method, path, body)
         return status, json.loads(content) if headers["Content-Type"].endswith("json") else content.decode()
 
@@ -89,7 +93,7 @@ class Server:
         assert self.url is not None
         host = self.url.removeprefix("http://")
         with closing(http.client.HTTPConnection(host, timeout=PATIENCE_SECONDS)) as connection:
-            connection.request(method, path, None if body is None else json.dumps(body))
+            connection.request(method, path, body if isinstance(body, bytes | None) else json.dumps(body))
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read()
 
@@ -102,7 +106,7 @@ class Server:
 
 
 @contextmanager
-def running(folder: Path, command: list[str]) -> Iterator[Server]:
+def running(folder: Path, command: list[str], *, ready: re.Pattern[str] = RUNNING) -> Iterator[Server]:
     """The server, ready; it may have been ended when the context is left, and is then."""
     log = folder / f"{len(list(folder.glob('*.log')))}.log"
     with log.open("wb") as file:
@@ -112,10 +116,17 @@ def running(folder: Path, command: list[str]) -> Iterator[Server]:
     with process:
         try:
             server = Server(process, log)
-            server.until_said(RUNNING)
+            server.until_said(ready)
             yield server
         finally:
             process.kill()
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The first program, for tests that place no order."""
+    with running(with_programs(tmp_path_factory.mktemp("shop")), commands()[0]) as server:
+        yield server
 
 
 def shipped(server: Server, order: str) -> Any:
@@ -143,12 +154,37 @@ def test_the_program_refuses_what_it_says_it_refuses(folder: Path):
     with running(folder, commands()[0]) as server:
         server.ask("PUT", "/api/orders/order-17", {"city": "Lisbon"})
 
-        taken, said = server.ask("PUT", "/api/orders/order-17", {"city": "Faro"})
-        assert (taken, "exists already with other content" in said["detail"]) == (409, True)
-        unknown, said = server.ask("GET", "/api/orders/order-18")
-        assert (unknown, "there is no task 'order-18'" in said["detail"]) == (404, True)
-        nowhere, said = server.ask("PUT", "/api/orders/order-18", {"city": "Atlantis"})
-        assert (nowhere, said["detail"]) == (422, "nothing is shipped to Atlantis")
+        assert server.ask("PUT", "/api/orders/order-17", {"city": "Faro"}) == (
+            409,
+            {"detail": "there is an order of this name to another city"},
+        )
+        assert server.ask("GET", "/api/orders/order-18") == (404, {"detail": "there is no such order"})
+        assert server.ask("PUT", "/api/orders/order-18", {"city": "Atlantis"}) == (
+            422,
+            {"detail": "nothing is shipped to Atlantis"},
+        )
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "named"),
+    [
+        ("order-17", b"", "truncated"),
+        ("order-17", b"Lisbon", "malformed"),
+        ("order-17", b'{"city": "\xff"}', "utf-8"),
+        ("order-17", b"[]", "object"),
+        ("order-17", b"{}", "city"),
+        ("order-17", b'{"city": ["Lisbon"]}', "city"),
+        ("order-17", b'{"city": "Lisbon", "street": "Rua Augusta"}', "street"),
+        ("order%2017", b'{"city": "Lisbon"}', "order 17"),
+    ],
+)
+def test_the_program_says_what_is_wrong_with_what_is_no_order(
+    serving: Server, path: str, body: bytes, named: str
+):
+    refused, said = serving.ask("PUT", f"/api/orders/{path}", body)
+
+    assert (refused, named in said["detail"]) == (422, True), said
+    assert serving.ask("GET", "/api/orders/order-17")[0] == 404
 
 
 def test_the_programs_front_page_has_the_policy_of_its_own(folder: Path):
@@ -213,6 +249,42 @@ app.mount("/slow", Starlette(routes=[Route("/wait", wait)], lifespan=lifespan))
 """
 
 
+ENDLESS = """
+import asyncio
+from contextlib import asynccontextmanager
+
+from backstay import App
+from starlette.applications import Starlette
+
+app = App("endless")
+
+
+@app.workflow
+async def greet() -> None: ...
+
+
+@asynccontextmanager
+async def first(_app):
+    print("the first starts", flush=True)
+    yield
+    print("the first ends", flush=True)
+
+
+@asynccontextmanager
+async def second(_app):
+    print("the second starts", flush=True)
+    try:
+        await asyncio.Event().wait()
+        yield
+    finally:
+        print("the second ends", flush=True)
+
+
+app.mount("/first", Starlette(lifespan=first))
+app.mount("/second", Starlette(lifespan=second))
+"""
+
+
 def test_it_starts_before_the_first_request_and_ends_after_the_last(folder: Path):
     (folder / "slow.py").write_text(SLOW)
     command = [word.replace("shop:app", "slow:app") for word in commands()[0]]
@@ -234,6 +306,23 @@ def test_it_starts_before_the_first_request_and_ends_after_the_last(folder: Path
         "it is asked",
         "it answers",
         "it ends, and greeting is there",
+    ]
+
+
+def test_sigterm_during_a_startup_does_not_wait_for_it_and_shuts_down_what_had_started(folder: Path):
+    (folder / "endless.py").write_text(ENDLESS)
+    command = [word.replace("shop:app", "endless:app") for word in commands()[0]]
+    with running(folder, command, ready=re.compile("the second starts")) as server:
+        server.terminate()
+
+        assert server.ended() == 0
+
+    happened = re.findall(r"^the .*(?:starts|ends)$|^backstay is running", server.said, re.MULTILINE)
+    assert happened == [
+        "the first starts",
+        "the second starts",
+        "the second ends",
+        "the first ends",
     ]
 
 
@@ -290,7 +379,8 @@ def test_the_page_names_the_limits_that_hold():
         f"`backlog_limit` ({settings.backlog_limit:,})",
         f"`connections_max` ({settings.connections_max:,})",
         f"`drain`\n({settings.drain.total_seconds():.0f} s)",
-        f"a shutdown may take {SHUTDOWN_SECONDS:.0f} s",
+        f"Each startup may take {STARTUP_SECONDS:.0f} s",
+        f"all shutdowns\ntogether may take {SHUTDOWN_SECONDS:.0f} s",
     ]
 
     assert [fact for fact in facts if fact not in TEXT] == []

@@ -132,9 +132,8 @@ class Orders:
 
     # The customer
 
-    def post(self, order: Any, *, key: str | None = None) -> Answer:
-        headers = {} if key is None else {"Idempotency-Key": key}
-        return ask(self.web_url, "POST", "/orders", order, headers)
+    def post(self, order: Any, *keys: str) -> Answer:
+        return ask(self.web_url, "POST", "/orders", order, keys=keys)
 
     def place(self, card_token: str) -> str:
         """The id of a new order, whose record is checked to be that of one that nobody has touched."""
@@ -231,18 +230,27 @@ def environment(**more: str) -> dict[str, str]:
     return {**inherited, **settings, "PYTHONPATH": paths, **more}
 
 
-def order_with(card_token: str, *, cents: int = 4_200) -> dict[str, Any]:
-    return {"customer": "ada", "cents": cents, "cardToken": card_token}
+def order_with(card_token: str, *, customer: str = "ada", cents: int = 4_200) -> dict[str, Any]:
+    return {"customer": customer, "cents": cents, "cardToken": card_token}
 
 
 def ask(
-    url: str, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    url: str,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    content_type: str = "application/json",
+    keys: Iterable[str] = (),
 ) -> Answer:
-    """``body`` is sent as JSON, or bytes as they are."""
-    data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-    named = {**({} if data is None else {"Content-Type": "application/json"}), **(headers or {})}
+    """``body`` is sent as JSON, or bytes as they are; each of ``keys`` in an Idempotency-Key of its own."""
+    data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+    headers = [("Content-Type", content_type), ("Content-Length", str(len(data)))]
     with closing(http.client.HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE_SECONDS)) as line:
-        line.request(method, path, data, named)
+        line.putrequest(method, path)
+        for name, value in [*headers, *(("Idempotency-Key", key) for key in keys)]:
+            line.putheader(name, value)
+        line.endheaders(data)
         response = line.getresponse()
         content = response.read()
         told = {name.lower(): value for name, value in response.headers.items()}

@@ -17,6 +17,8 @@ from typing import Final, Self
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 PATIENCE_SECONDS: Final = 40.0
 _LOOK_SECONDS: Final = 0.1
+#: What stands around a shown line: the margin, and the mark of a line that is shown in part.
+_OPEN_END: Final = " …"
 _STOPPED: Final = frozenset({0, -signal.SIGTERM})
 
 #: What changes nothing may be asked again: a task takes its time, and a server hears of a token in a second.
@@ -68,12 +70,12 @@ class Page:
         return re.findall(rf"^```{language}\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
 
     def commands(self) -> Iterator[tuple[str, list[str]]]:
-        """Each command, with the lines that it is said to print something of."""
+        """Each command, with what it is said to print; ``…`` at an end of a line: the line goes on there."""
         for block in self.blocks("console"):
             assert block.startswith("$ "), f"a block begins with something else than a command:\n{block}"
             for entry in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
                 command, *shown = entry.splitlines()
-                yield command, [line.strip() for line in shown if line.strip()]
+                yield command, [text for line in shown if (text := line.strip(_OPEN_END))]
 
 
 class Shell:

@@ -39,6 +39,7 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orders]:
         (without("cardToken"), 422, "cardToken"),
         ({**GOOD, "customer": ""}, 422, "customer"),
         ({**GOOD, "customer": "a\nb"}, 422, "customer"),
+        ({**GOOD, "customer": "ada\n"}, 422, "customer"),
         ({**GOOD, "customer": "a" * 101}, 422, "customer"),
         ({**GOOD, "customer": None}, 422, "customer"),
         ({**GOOD, "cents": 0}, 422, "cents"),
@@ -61,17 +62,19 @@ def test_what_is_no_order_is_refused_by_name(orders: Orders, body: Any, status: 
     assert nothing_there(orders)
 
 
-@pytest.mark.parametrize("key", ["", "k" * 201, "a\tb"])
-def test_a_key_that_is_none_is_refused_by_name(orders: Orders, key: str):
-    refused = orders.post(GOOD, key=key)
+@pytest.mark.parametrize(
+    "keys", [[""], ["k" * 201], ["a\tb"], ["a b"], ["clé"], ["k", "k"], ["k", "other"], ["k", ""]]
+)
+def test_a_key_that_is_none_is_refused_by_name(orders: Orders, keys: list[str]):
+    refused = orders.post(GOOD, *keys)
 
-    assert refused.status == 422
+    assert (refused.status, refused.headers["content-type"]) == (422, "application/problem+json")
     assert "Idempotency-Key" in refused.content["detail"]
     assert nothing_there(orders)
 
 
 def test_what_a_form_of_another_site_can_send_is_refused(orders: Orders):
-    refused = ask(orders.web_url, "POST", "/orders", GOOD, {"Content-Type": "text/plain"})
+    refused = ask(orders.web_url, "POST", "/orders", GOOD, content_type="text/plain")
 
     assert refused.status == 415
     assert nothing_there(orders)

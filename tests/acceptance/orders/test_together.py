@@ -6,6 +6,8 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from orders.web import order_id_for
 from tests.support.orders_running import (
     APPLICATION,
@@ -19,17 +21,18 @@ from tests.support.orders_running import (
 )
 
 AT_ONCE = 16
+KEY = "again-and-again"
 
 
 def test_an_order_whose_task_is_refused_leaves_no_row(tmp_path: Path):
     with Orders(tmp_path) as orders:
-        order_id = order_id_for("k")
+        order_id = order_id_for("ada", "k")
         other = json.dumps({"id": order_id, **order_with("tok_visa", cents=1)})
         orders.type_on_store("submit", APPLICATION, "fulfil", other, "--id", order_id)
 
-        refused = orders.post(order_with("tok_visa"), key="k")
+        refused = orders.post(order_with("tok_visa"), "k")
 
-        assert refused.status == 409
+        assert refused.status == 422
         assert ask(orders.web_url, "GET", f"/orders/{order_id}").status == 404
         assert orders.all() == []
         assert [task["id"] for task in orders.tasks()] == [order_id]
@@ -37,24 +40,42 @@ def test_an_order_whose_task_is_refused_leaves_no_row(tmp_path: Path):
 
 def test_other_content_under_a_key_is_refused_and_changes_nothing(tmp_path: Path):
     with Orders(tmp_path) as orders:
-        first = orders.post(order_with("tok_visa"), key="k")
+        first = orders.post(order_with("tok_visa"), "k")
 
-        refused = orders.post(order_with("tok_visa", cents=1), key="k")
+        refused = orders.post(order_with("tok_visa", cents=1), "k")
 
-        assert refused.status == 409
+        assert refused.status == 422
         assert refused.headers["content-type"] == "application/problem+json"
         assert "Idempotency-Key" in refused.content["detail"]
         assert orders.all() == [first.content]
         assert len(orders.tasks()) == 1
 
 
+def test_a_key_is_its_customers_own(tmp_path: Path):
+    with Orders(tmp_path) as orders:
+        ada, bob = order_with("tok_visa"), order_with("tok_visa", customer="bob")
+
+        placed = [orders.post(order, "k") for order in (ada, bob, ada, bob)]
+
+        assert [answer.status for answer in placed] == [202] * 4
+        ids = [answer.content["OrderID"] for answer in placed]
+        assert ids == [order_id_for("ada", "k"), order_id_for("bob", "k")] * 2
+        assert [(one["OrderID"], one["customer"]) for one in orders.all()] == [
+            (ids[1], "bob"),
+            (ids[0], "ada"),
+        ]
+
+
+@pytest.mark.parametrize("separator", ["/", ":", ",", "|", "-", "."])
+def test_no_customer_and_key_make_the_id_of_another_customer_and_key(separator: str):
+    assert order_id_for(f"a{separator}b", "c") != order_id_for("a", f"b{separator}c")
+
+
 def test_many_requests_with_one_key_are_one_row_one_task_and_one_charge(tmp_path: Path):
     with Orders(tmp_path) as orders:
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            answers = list(
-                pool.map(lambda _: orders.post(order_with("tok_visa"), key="again and again"), range(AT_ONCE))
-            )
-        order_id = order_id_for("again and again")
+            answers = list(pool.map(lambda _: orders.post(order_with("tok_visa"), KEY), range(AT_ONCE)))
+        order_id = order_id_for("ada", KEY)
         orders.start(SCHEDULER)
         orders.until(order_id, PROCESSED)
 
