@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
@@ -11,6 +11,7 @@ import msgspec
 LATITUDE_MAX: Final = 90.0
 LONGITUDE_MAX: Final = 180.0
 _COORDINATES: Final = 3
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?")
 
 #: Ids go into paths and into the ids of tasks; "." and ".." would lead elsewhere.
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^(?!\.{1,2}\Z)[A-Za-z0-9._:@~-]+\Z")]
@@ -64,12 +65,9 @@ class Location(Entity, frozen=True):
         parts = written.split(",")
         if len(parts) != _COORDINATES:
             raise ValueError(f"{written!r} is no location; write altitude,latitude,longitude")
-        try:
-            numbers = [float(part) for part in parts]
-        except ValueError:
-            raise ValueError(f"{written!r} is no location; its parts must be numbers") from None
-        if not all(math.isfinite(number) for number in numbers):
-            raise ValueError(f"{written!r} is no location; its parts must be finite")
+        if not all(_NUMBER.fullmatch(part.strip()) for part in parts):
+            raise ValueError(f"{written!r} is no location; its parts must be numbers")
+        numbers = [float(part) for part in parts]
         altitude, latitude, longitude = numbers
         if abs(latitude) > LATITUDE_MAX or abs(longitude) > LONGITUDE_MAX:
             raise ValueError(f"{written!r} is nowhere on earth; latitude to ±90, longitude to ±180")

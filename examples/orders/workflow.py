@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from http import HTTPStatus
 from typing import Final
 
-from backstay import App, Breaker, Recovery, Retry
+from backstay import App, Breaker, HttpFailed, Permanent, Recovery, Retry
 from orders.order import Order
 
 PAYMENT: Final = "payment"
@@ -23,7 +24,13 @@ payment = app.http_agent(
 @payment.step
 async def charge(order: Order) -> None:
     # Under the order's own id: however often it is asked, the provider charges it once.
-    await payment.put(("payments", order.id), json={"cents": order.cents, "cardToken": order.card_token})
+    wanted = {"cents": order.cents, "cardToken": order.card_token}
+    try:
+        await payment.put(("payments", order.id), json=wanted)
+    except HttpFailed as failed:
+        if failed.status == HTTPStatus.PAYMENT_REQUIRED:
+            raise Permanent("the card was declined") from failed  # In words that a customer may read.
+        raise
 
 
 @charge.undo

@@ -41,10 +41,12 @@ async def run(plan: Plan, screen: Screen, chance: Random) -> Report:
     """The whole demo. Raises DemoFailed; CancelledError when told to stop at once."""
     try:
         chosen = ports.choose(plan.port, len(SERVICES), chance)
-        with Processes(chosen, store=plan.store, folder=plan.folder) as processes:
-            timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
-            async with aiohttp.ClientSession(timeout=timeout) as session:
-                demo = Demo(plan, processes, session, screen=screen, chance=chance)
+        processes = Processes(chosen, store=plan.store, folder=plan.folder)
+        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            demo = Demo(plan, processes, session, screen=screen, chance=chance)
+            # Around the processes: who asks while they stop must not end us before they have.
+            with _on_signals(demo.asked_to_stop), processes:
                 await demo.run()
     except (*_KNOWN, ExceptionGroup) as problem:
         cause = _first(problem)
@@ -83,6 +85,7 @@ class Demo:
         self._stop = asyncio.Event()
         self._looked = asyncio.Condition()
         self._seen_as_of = self._began
+        self._closed: set[str] | None = None
         self._load = Load(session, processes.server_url, chance=chance)
         self._weather = Weather(session, processes.service_urls, chance=chance, tell=self._tell)
         self.sight = Sight(
@@ -95,32 +98,35 @@ class Demo:
 
     @property
     def accepted(self) -> set[str]:
-        """What got a 202 from us, and what others handed in."""
+        """What got a 202 from us, and what others handed in until the drain began."""
+        if self._closed is not None:
+            return self._closed
         return self._load.tally.accepted | self.sight.seen.states.keys()
 
     async def run(self) -> None:
-        with _on_signals(self._asked_to_stop):
-            self._tell("starting five services, a server and two workers")
-            await self._processes.start(self._session)
-            await self._weather.settle(rough=bool(self._plan.rate))
-            await self.sight.begin()
-            self._tell(f"the server is {self._processes.server_url}; Ctrl-C drains and ends")
-            ports_of = self._processes.service_ports
-            self._tell(f"ports: {', '.join(f'{name} {port}' for name, port in ports_of.items())}")
-            async with asyncio.TaskGroup() as group:
-                watching = group.create_task(self._watch(), name="watch")
-                weather = group.create_task(self._weather.run(), name="weather")
-                kills = group.create_task(self._kill(), name="kills")
-                await self._take_requests()
-                kills.cancel()
-                self._weather.calm_down()
-                await self._drain()
-                weather.cancel()
-                watching.cancel()
-            self._enter(Phase.STOPPING)
+        self._tell("starting five services, a server and two workers")
+        await self._processes.start(self._session)
+        await self._weather.settle(rough=bool(self._plan.rate))
+        await self.sight.begin()
+        self._tell(f"the server is {self._processes.server_url}; Ctrl-C drains and ends")
+        ports_of = self._processes.service_ports
+        self._tell(f"ports: {', '.join(f'{name} {port}' for name, port in ports_of.items())}")
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(self._watch(), name="watch")
+            weather = group.create_task(self._weather.run(), name="weather")
+            kills = group.create_task(self._kill(), name="kills")
+            await self._take_requests()
+            kills.cancel()
+            self._weather.calm_down()
+            await self._drain()
+            weather.cancel()
+            watching.cancel()
+        self._enter(Phase.STOPPING)
 
-    def _asked_to_stop(self) -> None:
+    def asked_to_stop(self) -> None:
         """The first time: drain. With nothing to drain, or asked again: end at once."""
+        if self._phase is Phase.STOPPING:
+            return
         if self._phase is Phase.STARTING or self._stop.is_set():
             assert self._task is not None
             self._task.cancel()
@@ -151,6 +157,8 @@ class Demo:
         self._tell("no more requests; what was accepted comes to its end")
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
+                await self._until_looked()
+                self._closed = self.accepted
                 await self._until_all_ended()
                 # What had ended may have been taken back by an operator.
                 self.sight.start_over()
@@ -159,11 +167,16 @@ class Demo:
             left = sum(self.sight.seen.states.get(one) not in ENDED for one in self.accepted)
             self._tell(f"{left} deliveries have not ended after {DRAIN_SECONDS:.0f} s")
 
-    async def _until_all_ended(self) -> None:
-        """As of now at least: what was handed in a moment ago shows at the next look only."""
+    async def _until_looked(self) -> None:
+        """Until everything has been seen as of now: what was handed in a moment ago is not seen yet."""
         now = time.monotonic()
         async with self._looked:
-            await self._looked.wait_for(lambda: self._seen_as_of > now and self._all_ended())
+            await self._looked.wait_for(lambda: self._seen_as_of > now)
+
+    async def _until_all_ended(self) -> None:
+        await self._until_looked()
+        async with self._looked:
+            await self._looked.wait_for(self._all_ended)
 
     def _all_ended(self) -> bool:
         states = self.sight.seen.states

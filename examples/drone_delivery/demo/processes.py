@@ -20,6 +20,8 @@ from drone_delivery.demo.ports import HOST
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 15.0
+#: When nobody wants to wait.
+HURRY_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 0.05
 _LAST_WORDS_BYTES: Final = 2_000
 
@@ -62,7 +64,8 @@ class Process:
         with self._log.open("ab") as log:
             # A session of its own: Ctrl-C is for the demo, which then lets the others finish.
             self._running = subprocess.Popen(  # noqa: S603  The command is our own.
-                [sys.executable, "-m", "drone_delivery.demo.leash", *self.recipe.command],
+                # -P: what lies about in the folder where the demo is started is not part of it.
+                [sys.executable, "-P", "-m", "drone_delivery.demo.leash", *self.recipe.command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -74,12 +77,13 @@ class Process:
         """Raises ProcessFailed, with its last words, when it ended by itself."""
         if self._running is not None and self._running.poll() is not None:
             code = self._running.returncode
-            raise ProcessFailed(f"{self.name} ended with {code}; it last said:\n{self._last_words()}")
+            raise ProcessFailed(f"{self.name} ended with {code}; it last said: {self._last_words()}")
 
     def _last_words(self) -> str:
         with self._log.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - _LAST_WORDS_BYTES))
-            return log.read().decode("utf-8", errors="replace").strip()
+            said = log.read().decode("utf-8", errors="replace").strip()
+        return said.rpartition("\n")[2] or "nothing"
 
     def kill(self) -> int | None:
         """``kill -9``: no handler runs, nothing is flushed, nobody says goodbye. Its id comes out.
@@ -143,7 +147,7 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self._stop(within_seconds=STOP_SECONDS if kind is None else HURRY_SECONDS)
 
     def __iter__(self) -> Iterator[Process]:
         return iter(self._all.values())
@@ -164,17 +168,20 @@ class Processes:
         """Wait until it answers. Raises ProcessFailed when it does not, or ends instead."""
         try:
             async with asyncio.timeout(START_SECONDS):
-                while not await _answers(process.recipe.health, session):
+                while True:
+                    # First: at the port of one that could not take it, somebody else answers.
                     process.check()
+                    if await _answers(process.recipe.health, session):
+                        return
                     await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError:
             raise ProcessFailed(f"{process.name} is not up after {START_SECONDS:.0f} s") from None
 
-    def stop(self) -> None:
+    def _stop(self, *, within_seconds: float) -> None:
         """Ask all of them at once; kill those that do not leave."""
         for process in self:
             process.ask_to_stop()
-        deadline = time.monotonic() + STOP_SECONDS
+        deadline = time.monotonic() + within_seconds
         for process in self:
             process.wait_until_stopped(deadline)
 

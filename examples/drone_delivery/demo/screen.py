@@ -47,7 +47,7 @@ class Screen(Protocol):
 @contextmanager
 def screen(console: Console) -> Iterator[Screen]:
     """The screen that suits ``console``."""
-    if not console.is_terminal:
+    if not console.is_terminal or console.is_dumb_terminal:
         yield Lines(console)
         return
     picture = Picture(console)
@@ -62,6 +62,7 @@ class Lines:
         self._console = console
         self._next_seconds = 0.0
         self._last = ""
+        self._heard = True
 
     def show(self, scene: Scene) -> None:
         if scene.phase is Phase.STARTING or scene.seconds < self._next_seconds:
@@ -75,7 +76,12 @@ class Lines:
             self._next_seconds = scene.seconds + PLAIN_EVERY_SECONDS
 
     def tell(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        try:
+            if self._heard:
+                self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        except SystemExit:
+            # So says rich that nobody reads any more, as behind `| head`. The demo goes on to its end.
+            self._heard = False
 
 
 def _headway(scene: Scene) -> str:

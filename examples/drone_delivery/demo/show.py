@@ -46,6 +46,8 @@ def show(
 
     Raises DemoFailed when it could not be run to its end.
     """
+    if store is not None and ":memory:" in store:
+        raise DemoFailed("several processes cannot share a store in memory; give a file with --store")
     own = None if _is_file(store) else Path(tempfile.mkdtemp(prefix="backstay-demo-"))
     folder = own or _beside(str(store))
     plan = Plan(
@@ -73,9 +75,12 @@ def _is_file(store: str | None) -> bool:
 
 def _beside(store: str) -> Path:
     """Where the services' files are when the store is a file that stays: they stay with it."""
-    folder = Path(store.removeprefix(_SQLITE)).with_suffix(".services")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder.absolute()
+    folder = Path(store.removeprefix(_SQLITE)).with_suffix(".services").absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DemoFailed(f"the services' files cannot be kept in {folder}: {error.strerror}") from error
+    return folder
 
 
 def _shown(plan: Plan, *, as_json: bool) -> int:

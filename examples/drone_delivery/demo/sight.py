@@ -130,8 +130,10 @@ class Sight:
 
     async def begin(self) -> None:
         """Deliveries that are in the store already are none of this run. Raises Out, NotLetIn."""
-        page = await self._get("/v1/tasks", _Page, workflow="deliver", limit=1)
-        self._began = self._from = page.items[0].created_at if page.items else None
+        page = await self._get("/v1/tasks", _Page, workflow="deliver", limit=PAGE)
+        # The newest come first, but those that were committed together in any order.
+        self._began = max((task.created_at for task in page.items), default=None)
+        self._from = self._began
 
     def start_over(self) -> None:
         """Look at everything again, from the beginning of this run."""
@@ -178,7 +180,8 @@ class Sight:
         moving = [task.created_at for task in found if task.state not in ENDED]
         newest = [task.created_at for task in found[:1]]
         if moving or newest:
-            self._from = min([*moving, *newest]) - _OVERLAP
+            since = min([*moving, *newest]) - _OVERLAP
+            self._from = since if self._began is None else max(since, self._began)
 
     def _after(self) -> str | None:
         return None if self._from is None else self._from.isoformat()
