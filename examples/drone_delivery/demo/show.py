@@ -62,10 +62,10 @@ def show(
     try:
         code = _shown(plan, as_json=as_json)
     finally:
-        if own is not None and code != FAILED:
-            shutil.rmtree(own, ignore_errors=True)
-        else:
+        if code == FAILED:
             _tell_where(folder)
+        elif own is not None:
+            shutil.rmtree(own, ignore_errors=True)
     return code
 
 
