@@ -40,7 +40,8 @@ DELIVERY_IDS: Final = uuid.UUID("6f1d4c1e-90a5-4a4e-9a2c-8e3f5f0c7d11")
 KEY: Final = re.compile(r"[!-~]{1,200}")
 JSON: Final = {"Content-Type": "application/json;charset=utf-8"}
 RETRY_AFTER: Final = {"Retry-After": "1"}
-_ENDED_BADLY: Final = frozenset({"undone", "undo_failed", "cancelled", "error"})
+#: What is in error waits for an operator, and may still be made.
+_CALLED_OFF: Final = frozenset({"undone", "undo_failed", "cancelled"})
 
 
 # Hand in
@@ -105,7 +106,7 @@ async def get_delivery(http: Request) -> Response:
         task = await app.task(delivery_id)
     except UnknownTask as error:
         raise _unknown() from error
-    if task.state in _ENDED_BADLY:
+    if task.state in _CALLED_OFF:
         failure = task.error
         # What a step says itself is for the customer; what happens between the services is not.
         told = failure is not None and failure.type == Permanent.__name__

@@ -65,7 +65,10 @@ class Provider:
     async def charge(self, request: Request) -> Response:
         payment_id = request.path_params["id"]
         wanted = await body_as(request, Charge)
-        first = self._ledger.called(payment_id).calls == 1
+        called = self._ledger.called(payment_id)
+        if called.state is not State.ASKED:
+            return Response(status_code=self._charged(payment_id, wanted.cents))
+        first = called.calls == 1
         behaviour = await self._unstuck(wanted.card_token)
         if behaviour is Behaviour.DECLINED:
             raise HTTPException(HTTPStatus.PAYMENT_REQUIRED, "the card was declined")

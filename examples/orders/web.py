@@ -112,7 +112,7 @@ async def _with_table(_application: Starlette) -> AsyncIterator[None]:
 
 def _table() -> OrderTable:
     store = app.settings.store
-    if not store.startswith(_SQLITE):
+    if not store.startswith(_SQLITE) or ":memory:" in store:
         raise RuntimeError(f"orders are kept in the store's own SQLite file; the store is no {_SQLITE}…")
     return OrderTable(Path(store.removeprefix(_SQLITE)))
 

@@ -135,12 +135,12 @@ class NotInWorkflow(InvalidRequest):
 
 
 class NotAwaited(InvalidRequest):
-    """A workflow came to its end without having awaited what it called: none of that was done."""
+    """A workflow called something and nobody waits for it: it was never done."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        called = ", ".join(keys)
         super().__init__(
-            f"the workflow called {called} without `await`, so nothing was done; write it before the call"
+            f"the workflow called {', '.join(keys)} and does not wait for it, so it was never done;"
+            " write `await` before the call, or close() what is not needed"
         )
 
 

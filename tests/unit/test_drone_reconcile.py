@@ -156,6 +156,21 @@ def test_a_drone_in_two_deliveries_is_a_duplicate():
     assert not found.reconciled
 
 
+def test_a_drone_that_still_flies_a_delivery_from_before_is_a_duplicate():
+    before = Assignment("before", "drone-1", "before", live=True, times=1)
+
+    assert report(assignments=(FLIGHT, before)).duplicates == 1
+
+
+def test_a_delivery_that_flies_with_the_package_of_another_is_not_complete():
+    found = report(
+        assignments=(replace(FLIGHT, package_id="b"),), packages=(PACKAGE, KeptPackage("b", live=True))
+    )
+
+    assert found.processed == 0
+    assert not found.reconciled
+
+
 def test_only_the_first_differences_are_told():
     many = [f"lost-{number}" for number in range(50)]
 

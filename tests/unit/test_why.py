@@ -128,6 +128,12 @@ SITUATIONS: dict[str, tuple[TaskRecord, list[StepRecord], str, str | None]] = {
         "its steps are being undone; now ship:1",
         None,
     ),
+    "a child being undone": (
+        a_task(TaskState.UNDOING, locked_by="host-1"),
+        [replace(CHILD, state=StepState.UNDOING)],
+        "its steps are being undone; now its child pack:1",
+        "backstay tasks why t:pack:1",
+    ),
     "an undo failed, and said why": (
         a_task(TaskState.UNDO_FAILED),
         [a_step(StepState.UNDO_FAILED, key="ship:1", error=FAILED)],

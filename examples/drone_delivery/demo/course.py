@@ -157,6 +157,7 @@ class Demo:
         self._tell("no more requests; what was accepted comes to its end")
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
+                self.sight.start_over()
                 await self._until_looked()
                 self._closed = self.accepted
                 await self._until_all_ended()

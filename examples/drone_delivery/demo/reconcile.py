@@ -78,6 +78,7 @@ class Holdings:
         self._packages = {package.id for package in books.packages if package.live and package.id in ours}
         self._checks = {check.id: check for check in books.checks if check.live and check.id in ours}
         self._flying = {flight.delivery_id: flight for flight in self._flights if flight.live}
+        self._fleet = Counter(flight.drone_id for flight in books.assignments if flight.live)
         self._live = {delivery.id: delivery for delivery in self._made if delivery.live}
 
     def complete(self) -> set[str]:
@@ -89,7 +90,8 @@ class Holdings:
             and not check.required
             and (flight := self._flying.get(delivery.id)) is not None
             and flight.drone_id == delivery.drone_id
-            and flight.package_id in self._packages
+            and flight.package_id == delivery.id
+            and delivery.id in self._packages
         }
 
     def touched(self) -> set[str]:
@@ -113,7 +115,7 @@ class Holdings:
 
     def duplicates(self) -> list[str]:
         """What was done twice: two drones for a delivery, a drone for two, a delivery made twice."""
-        drones = Counter(flight.drone_id for flight in self._flying.values())
+        drones = {flight.drone_id: self._fleet[flight.drone_id] for flight in self._flying.values()}
         return [
             *(
                 f"delivery {flight.delivery_id} was given {flight.times} drones"

@@ -202,6 +202,11 @@ def _undoing(task: TaskRecord, steps: Sequence[StepRecord], around: Surroundings
 
 def _undo_under_way(steps: Sequence[StepRecord], around: Surroundings) -> Reason:
     undoing = [step for step in steps if step.state is StepState.UNDOING]
+    child = next((step for step in undoing if step.kind is StepKind.CHILD), None)
+    if child is not None:
+        return Reason(
+            f"its steps are being undone; now its child {child.key}", f"backstay tasks why {child.operation}"
+        )
     held_back = next((reason for step in undoing if (reason := _held_back(step, around))), None)
     if held_back is not None:
         return Reason(f"its steps are being undone; {held_back.reason}", held_back.command)

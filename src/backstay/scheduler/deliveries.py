@@ -7,10 +7,11 @@ is so live as well as in a replay, which is why a replay goes as the first run w
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from inspect import CORO_CREATED, getcoroutinestate
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -28,6 +29,15 @@ from backstay.scheduler.waits import LeftChild, Wait, Waits
 from backstay.scheduler.workflow_loop import WorkflowLoop
 
 replace = msgspec.structs.replace
+
+
+def _references(held: Mapping[str, object]) -> dict[str, int]:
+    """How many hold each of them; for comparison only."""
+    return {key: sys.getrefcount(one) for key, one in held.items()}
+
+
+# What is held by one mapping and nobody else, counted in the same way: Pythons differ in this.
+_HELD_HERE_ONLY: Final = _references({"": object()})[""]
 
 
 class Deliveries:
@@ -58,6 +68,8 @@ class Deliveries:
         self._recorded: dict[str, Call] = {}
         # What the workflow called and has not begun to wait for.
         self._performing: dict[str, Coroutine[Any, Any, Any]] = {}
+        # What began in this turn, for the first time: nothing of it is written or sent yet.
+        self._begun: set[str] = set()
         self._unfinished: list[Call] = []
         self._reviving: list[Call] = []
         self._inbox: deque[tuple[Call, StepRecord]] = deque()
@@ -76,12 +88,32 @@ class Deliveries:
         """Whether the workflow waits for anything that can come true."""
         return self.dispatch.waiting or self.waits.waiting
 
-    def take_never_awaited(self) -> list[str]:
-        """The calls that nobody began to wait for; from now on nobody can."""
-        never = [key for key, call in self._performing.items() if getcoroutinestate(call) == CORO_CREATED]
-        for key in never:
-            self._performing.pop(key).close()
-        return never
+    def turn_begins(self) -> None:
+        self._begun.clear()
+
+    def dropped(self) -> list[str]:
+        """Calls that nobody waits for and nobody can any more: the workflow has let go of them."""
+        if not self._performing:
+            return []
+        references = _references(self._performing)
+        return [key for key in self._never_begun() if references[key] <= _HELD_HERE_ONLY]
+
+    def never_awaited(self) -> list[str]:
+        """Calls of which a workflow that has ended will never hear, and nothing was done."""
+        return [*self._never_begun(), *sorted(self._begun)]
+
+    def _never_begun(self) -> list[str]:
+        return [key for key, call in self._performing.items() if getcoroutinestate(call) == CORO_CREATED]
+
+    def forget_begun(self) -> None:
+        """Leave nothing of this turn in the journal: a mended workflow may go another way from here."""
+        self._ledger.forget(self._begun)
+
+    def close(self) -> None:
+        """Nothing is performed any more; Python would warn of calls that never were."""
+        for call in self._performing.values():
+            call.close()
+        self._performing.clear()
 
     def stop(self) -> None:
         """The end is decided: whatever the workflow still calls while it unwinds is not done."""
@@ -146,6 +178,7 @@ class Deliveries:
             )
 
     def _begin_new(self, record: StepRecord, call: Call, child: NewTask | None) -> None:
+        self._begun.add(call.key)
         self._ledger.put(record)
         if child is not None:
             self._ledger.start_child(child)
@@ -170,6 +203,7 @@ class Deliveries:
             self._turn_soon()
 
     def _withdrawn(self, call: Call) -> None:
+        self._begun.discard(call.key)
         if self._stopped:
             return
         if isinstance(call, StepCall):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -88,6 +88,15 @@ class Ledger:
         """The number of the next result that the workflow is given."""
         self._position += 1
         return self._position
+
+    def forget(self, keys: Collection[str]) -> None:
+        """As if these steps had never been put down; none of them is written yet."""
+        for key in keys:
+            self.steps.pop(key, None)
+            self._states.pop(key, None)
+        self._changed.difference_update(keys)
+        self._passed = [step for step in self._passed if step.key not in keys]
+        self._children = [child for child in self._children if child.parent_step not in keys]
 
     def rewind(self, steps: Mapping[str, StepRecord]) -> None:
         """Back to these records: what was put down since, and not written, is dropped."""

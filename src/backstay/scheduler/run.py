@@ -167,12 +167,16 @@ class Run:
         if self._main is None or self._phase is not _Phase.RUNNING:
             return
         deliveries = self._deliveries
+        deliveries.turn_begins()
         try:
             self._loop.drain()
             while not (self._main.done() or deliveries.broken) and deliveries.next():
                 self._loop.drain()
-        except (WorkflowSpins, JournalMismatch) as error:
-            deliveries.broken = error
+            # Now, and not at the end: nothing that comes after the forgotten call is sent out yet.
+            if not self._main.done() and (dropped := deliveries.dropped()):
+                raise NotAwaited(dropped)
+        except (WorkflowSpins, JournalMismatch, NotAwaited) as error:
+            deliveries.broken = deliveries.broken or error
         if deliveries.broken is not None:
             self._stop(partial(self._by_exception, deliveries.broken))
         elif self._main.done():
@@ -251,10 +255,9 @@ class Run:
         try:
             if error is None or isinstance(first_failure(error), (StepFailed, TaskFailed)):
                 self._deliveries.journal.check_over()
-            never_awaited = self._deliveries.take_never_awaited()
             if error is not None:
                 return self._by_exception(error)
-            if never_awaited:
+            if never_awaited := self._deliveries.never_awaited():
                 return self._by_exception(NotAwaited(never_awaited))
             output = self._workflow.returns.encode(main.result())
             check_size(
@@ -292,6 +295,8 @@ class Run:
             self._deliveries.keep_arrived()
         ending = decide()  # By what is known of every step, and no sooner.
         self._dispatch.withdraw_all()
+        if isinstance(self._deliveries.broken, NotAwaited):
+            self._deliveries.forget_begun()
         if ending.abandons_waits:
             self._waits.withdraw_all(undo_children=isinstance(ending.verdict, Undo))
         self._loop.abandon()
@@ -343,4 +348,5 @@ class Run:
         self._dispatch.withdraw_all()
         self._waits.stop()
         self._loop.abandon()
+        self._deliveries.close()
         self._services.desk.closed(self.task.key)

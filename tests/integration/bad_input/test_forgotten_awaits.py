@@ -77,7 +77,7 @@ async def test_what_is_called_without_await_stops_the_task(shop: Shop, database:
     assert failed.state == "error"
     assert failed.error is not None
     assert failed.error["type"] == "NotAwaited"
-    assert failed.error["message"].startswith(f"the workflow called {key} without `await`")
+    assert failed.error["message"].startswith(f"the workflow called {key} and does not wait for it")
     assert shop.done == []
 
 
@@ -88,7 +88,7 @@ async def test_a_call_that_is_kept_and_never_awaited_is_found_as_well(shop: Shop
 
     failed = await shop.comes_to(order, database)
 
-    assert failed.error["message"].startswith("the workflow called reserve:2 without `await`")
+    assert failed.error["message"].startswith("the workflow called reserve:2 and does not wait for it")
     assert shop.done == ["lamp"]
 
 
@@ -125,3 +125,69 @@ async def test_a_call_that_is_given_to_another_instead_of_its_result_is_hinted_a
     failed = await shop.comes_to(order, database)
 
     assert "is an `await` missing?" in failed.error["message"]
+
+
+@pytest.mark.parametrize("shape", ["gather", "task"])
+async def test_what_is_begun_in_the_background_as_the_workflow_ends_is_found_as_well(
+    shop: Shop, database: Database, shape: str
+):
+    async def order() -> str:
+        if shape == "gather":
+            _ = asyncio.gather(shop.reserve("lamp"), shop.reserve("vase"))
+        else:
+            _ = asyncio.ensure_future(shop.reserve("lamp"))  # noqa: RUF006  The mistake itself.
+        return "done"
+
+    failed = await shop.comes_to(order, database)
+
+    assert failed.error["type"] == "NotAwaited"
+    assert shop.done == []
+
+
+async def test_who_waits_for_the_first_of_several_may_leave_the_others(shop: Shop, database: Database):
+    async def order() -> str:
+        branches = {asyncio.ensure_future(shop.reserve("lamp")), asyncio.ensure_future(wait_for("approval"))}
+        [first], _ = await asyncio.wait(branches, return_when=asyncio.FIRST_COMPLETED)
+        return str(await first)
+
+    assert await shop.comes_to(order, database) == "lamp"
+
+
+@pytest.mark.parametrize("before", [0, 2])
+async def test_nothing_after_the_forgotten_call_is_done_and_a_mended_workflow_can_be_resubmitted(
+    shop: Shop, database: Database, before: int
+):
+    mended = False
+
+    async def order() -> list[str]:
+        done = [await shop.reserve(f"before-{number}") for number in range(before)]
+        charging = shop.reserve("charge")
+        if mended:
+            await charging
+        del charging
+        return [*done, await shop.reserve("ship")]
+
+    declared = shop.app.workflow(name="order")(order)
+    async with shop.app.run(database.url, **FAST):
+        handle = await shop.app.submit(declared, id="t")
+        with pytest.raises(TaskFailed, match="NotAwaited"):
+            await handle.result(SOON)
+        done_until_then = [*shop.done]
+        mended = True
+        await shop.app.resubmit("t")
+        result = await handle.result(SOON)
+
+    first = [f"before-{number}" for number in range(before)]
+    assert done_until_then == first
+    assert shop.done == [*first, "charge", "ship"]
+    assert result == [*first, "ship"]
+
+
+async def test_a_call_that_is_prepared_and_awaited_after_a_rest_is_no_mistake(shop: Shop, database: Database):
+    async def order() -> str:
+        prepared = shop.reserve("lamp")
+        await sleep("1100ms")  # Long enough for the task to leave memory, and the prepared call with it.
+        return await prepared
+
+    assert await shop.comes_to(order, database) == "lamp"
+    assert shop.done == ["lamp"]

@@ -677,15 +677,72 @@ async def test_one_that_takes_too_long_to_start_is_named(monkeypatch: pytest.Mon
             raise AssertionError("it started")
 
 
-async def test_who_is_told_to_stop_waits_for_no_start():
+async def test_who_is_told_to_stop_waits_for_no_start_and_serves_what_has_started():
     happened: list[str] = []
     stop = asyncio.Event()
-    asyncio.get_running_loop().call_soon(stop.set)
+    mounts: dict[str, ASGIApp] = {
+        "/a": with_lifespan(noting(happened, "a")),
+        "/b": never_starts,
+        "/c": with_lifespan(noting(happened, "c")),
+    }
+    asyncio.get_running_loop().call_later(0.1, stop.set)
 
-    async with (
-        asyncio.timeout(10),
-        started({"/a": never_starts, "/b": with_lifespan(noting(happened, "b"))}, unless=stop),
-    ):
+    async with asyncio.timeout(10), started(mounts, unless=stop) as applications:
+        assert list(applications) == ["/a"]
+
+    assert happened == ["a starts", "a ends"]
+
+
+async def test_who_was_told_to_stop_before_starts_nothing():
+    stop = asyncio.Event()
+    stop.set()
+
+    async with started({"/a": never_starts}, unless=stop) as applications:
+        assert applications == {}
+
+
+async def fails_politely(_scope: Scope, receive: Receive, send: Send) -> None:
+    await receive()
+    await send({"type": "lifespan.startup.failed", "message": "the shelf is empty"})
+
+
+async def cancels_itself(_scope: Scope, receive: Receive, _send: Send) -> None:
+    await receive()
+    raise asyncio.CancelledError
+
+
+async def ends_at_once(_scope: Scope, receive: Receive, _send: Send) -> None:
+    await receive()
+
+
+@pytest.mark.parametrize(
+    ("application", "said"),
+    [
+        (fails_politely, "the shelf is empty"),
+        (cancels_itself, "it was cancelled"),
+        (ends_at_once, "it ended without having started"),
+    ],
+)
+async def test_why_one_did_not_start_is_in_the_log(
+    caplog: pytest.LogCaptureFixture, application: ASGIApp, said: str
+):
+    with pytest.raises(Unavailable, match="did not start"):
+        async with started({"/a": application}):
+            raise AssertionError("it started")
+
+    [record] = caplog.records
+    assert record.getMessage() == f"the application mounted at '/a' did not start: {said}"
+
+
+async def test_that_one_did_not_end_well_is_in_the_log(caplog: pytest.LogCaptureFixture):
+    async def ends_badly(_scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.failed", "message": "the till is stuck"})
+
+    async with started({"/a": ends_badly}):
         pass
 
-    assert happened == []
+    [record] = caplog.records
+    assert record.getMessage() == "the application mounted at '/a' did not end well: the till is stuck"
