@@ -68,7 +68,7 @@ class Deliveries:
         self._recorded: dict[str, Call] = {}
         # What the workflow called and has not begun to wait for.
         self._performing: dict[str, Coroutine[Any, Any, Any]] = {}
-        # What began in this turn, for the first time: nothing of it is written or sent yet.
+        # What began for the first time since the ledger was written: nothing of it is sent yet.
         self._begun: set[str] = set()
         self._unfinished: list[Call] = []
         self._reviving: list[Call] = []
@@ -88,7 +88,8 @@ class Deliveries:
         """Whether the workflow waits for anything that can come true."""
         return self.dispatch.waiting or self.waits.waiting
 
-    def turn_begins(self) -> None:
+    def written_down(self) -> None:
+        """Whatever began is on its way into the store."""
         self._begun.clear()
 
     def dropped(self) -> list[str]:
@@ -106,7 +107,7 @@ class Deliveries:
         return [key for key, call in self._performing.items() if getcoroutinestate(call) == CORO_CREATED]
 
     def forget_begun(self) -> None:
-        """Leave nothing of this turn in the journal: a mended workflow may go another way from here."""
+        """Leave nothing of that in the journal: a mended workflow may go another way from here."""
         self._ledger.forget(self._begun)
 
     def close(self) -> None:

@@ -167,7 +167,6 @@ class Run:
         if self._main is None or self._phase is not _Phase.RUNNING:
             return
         deliveries = self._deliveries
-        deliveries.turn_begins()
         try:
             self._loop.drain()
             while not (self._main.done() or deliveries.broken) and deliveries.next():
@@ -197,6 +196,7 @@ class Run:
             park(self._ledger, until=self._wake_at(), error=None)
         if not self._ledger.changed:
             return
+        self._deliveries.written_down()
         sending = self._dispatch.take_to_send()
         reviving = self._deliveries.take_reviving()
         left = self._waits.take_left()
