@@ -101,7 +101,8 @@ class Deliveries:
 
     def never_awaited(self) -> list[str]:
         """Calls of which a workflow that has ended will never hear, and nothing was done."""
-        return [*self._never_begun(), *sorted(self._begun)]
+        steps = self._ledger.steps
+        return [*self._never_begun(), *sorted(key for key in self._begun if not steps[key].settled)]
 
     def _never_begun(self) -> list[str]:
         return [key for key, call in self._performing.items() if getcoroutinestate(call) == CORO_CREATED]

@@ -97,6 +97,7 @@ class Ledger:
         self._changed.difference_update(keys)
         self._passed = [step for step in self._passed if step.key not in keys]
         self._children = [child for child in self._children if child.parent_step not in keys]
+        self._consumed = [(number, key) for number, key in self._consumed if key not in keys]
 
     def rewind(self, steps: Mapping[str, StepRecord]) -> None:
         """Back to these records: what was put down since, and not written, is dropped."""

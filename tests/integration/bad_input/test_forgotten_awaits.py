@@ -191,3 +191,31 @@ async def test_a_call_that_is_prepared_and_awaited_after_a_rest_is_no_mistake(sh
 
     assert await shop.comes_to(order, database) == "lamp"
     assert shop.done == ["lamp"]
+
+
+async def test_a_signal_that_was_there_is_not_lost_to_a_turn_with_a_mistake_in_it(
+    shop: Shop, database: Database
+):
+    mended = False
+
+    async def order() -> str:
+        word = await wait_for("word")
+        charging = shop.reserve("charge")
+        if mended:
+            await charging
+        del charging
+        return str(await shop.reserve(word))
+
+    declared = shop.app.workflow(name="order")(order)
+    async with shop.app.client(database.url) as early:
+        await early.submit(declared, id="t")
+        await early.signal("t", "word", "lamp")
+    async with shop.app.run(database.url, **FAST):
+        handle = shop.app.handle("t")
+        with pytest.raises(TaskFailed, match="NotAwaited"):
+            await handle.result(SOON)
+        mended = True
+        await shop.app.resubmit("t")
+        assert await handle.result(SOON) == "lamp"
+
+    assert shop.done == ["charge", "lamp"]
