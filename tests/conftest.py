@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 
@@ -22,6 +23,9 @@ def pytest_configure() -> None:
     # A shell has what it starts in the background ignore Ctrl-C, and processes that tests start would
     # inherit that, of which some are interrupted.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # How long an example takes says more about the machine than about the code.
+    hypothesis.settings.register_profile("backstay", deadline=None)
+    hypothesis.settings.load_profile("backstay")
 
 
 @pytest.fixture(scope="session")

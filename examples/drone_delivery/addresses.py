@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 from typing import Final
 
-#: Each with the port that it has when nobody says otherwise.
-SERVICES: Final = {"account": 8081, "package": 8082, "third-party": 8083, "drone": 8084, "delivery": 8085}
+#: The port that each has when nobody says otherwise.
+DEFAULT_PORTS: Final = {
+    "account": 8081,
+    "package": 8082,
+    "third-party": 8083,
+    "drone": 8084,
+    "delivery": 8085,
+}
 
 
 def url_of(service: str) -> str:
-    return os.environ.get(url_variable(service), f"http://127.0.0.1:{SERVICES[service]}")
+    return os.environ.get(url_variable(service), f"http://127.0.0.1:{DEFAULT_PORTS[service]}")
 
 
 def url_variable(service: str) -> str:

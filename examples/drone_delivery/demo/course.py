@@ -12,7 +12,7 @@ from typing import Final
 
 import aiohttp
 
-from drone_delivery.addresses import SERVICES
+from drone_delivery.addresses import DEFAULT_PORTS
 from drone_delivery.demo import ports
 from drone_delivery.demo.kills import kill_now_and_then
 from drone_delivery.demo.load import Load, LoadFailed
@@ -40,7 +40,7 @@ class DemoFailed(Exception):
 async def run(plan: Plan, screen: Screen, chance: Random) -> Report:
     """The whole demo. Raises DemoFailed; CancelledError when told to stop at once."""
     try:
-        chosen = ports.choose(plan.port, len(SERVICES), chance)
+        chosen = ports.choose(plan.port, len(DEFAULT_PORTS), chance)
         processes = Processes(chosen, store=plan.store, folder=plan.folder)
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout) as session:
@@ -101,7 +101,7 @@ class Demo:
         """What got a 202 from us, and what others handed in until the drain began."""
         if self._closed is not None:
             return self._closed
-        return self._load.tally.accepted | self.sight.seen.states.keys()
+        return self._load.accepted | self.sight.seen.states.keys()
 
     async def run(self) -> None:
         self._tell("starting five services, a server and two workers")

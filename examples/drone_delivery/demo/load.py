@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from random import Random
 from typing import Any, Final
@@ -32,14 +31,6 @@ class LoadFailed(Exception):
     """The server refuses a request for good, or has not answered for a long time."""
 
 
-@dataclass(slots=True)
-class Tally:
-    """What became of the requests so far."""
-
-    accepted: set[str] = field(default_factory=set)
-    repeated: int = 0
-
-
 class Load:
     """Hands in requests at a steady pace, however long each of them takes."""
 
@@ -48,7 +39,8 @@ class Load:
         self._url = f"{url}/api/deliveryrequests"
         self._chance = chance
         self._run = f"{chance.getrandbits(64):016x}"
-        self.tally = Tally()
+        #: The deliveries of the requests that were accepted so far.
+        self.accepted: set[str] = set()
 
     async def run(self, rate: int, *, seconds: float | None, stop: asyncio.Event) -> None:
         """Until the time is up or ``stop`` is set; then until every request under way is accepted."""
@@ -64,13 +56,17 @@ class Load:
         request = delivery_request(key, self._chance)
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                # Asked again under the same key, a request that was accepted already is the same delivery.
-                while (delivery_id := await self._ask(key, request)) is None:
-                    self.tally.repeated += 1
-                    await asyncio.sleep(_AGAIN_SECONDS)
+                self.accepted.add(await self._heard(key, request))
         except TimeoutError:
             raise LoadFailed(f"no request was accepted for {PATIENCE_SECONDS:.0f} s") from None
-        self.tally.accepted.add(delivery_id)
+
+    async def _heard(self, key: str, request: Mapping[str, Any]) -> str:
+        """Ask until it is accepted: under its key it is the same delivery, however often it is asked for."""
+        while True:
+            delivery_id = await self._ask(key, request)
+            if delivery_id is not None:
+                return delivery_id
+            await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _ask(self, key: str, request: Mapping[str, Any]) -> str | None:
         """The id of the delivery, or ``None`` when nobody knows whether it was accepted."""

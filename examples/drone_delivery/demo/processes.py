@@ -15,7 +15,7 @@ from typing import Final, Self
 
 import aiohttp
 
-from drone_delivery.addresses import SERVICES, url_variable
+from drone_delivery.addresses import DEFAULT_PORTS, url_variable
 from drone_delivery.demo.ports import HOST
 
 START_SECONDS: Final = 30.0
@@ -125,7 +125,7 @@ class Processes:
     def __init__(self, ports: Sequence[int], *, store: str, folder: Path) -> None:
         port, *others = ports
         self.server_url = f"http://{HOST}:{port}"
-        self.service_ports = dict(zip(SERVICES, others, strict=True))
+        self.service_ports = dict(zip(DEFAULT_PORTS, others, strict=True))
         self.service_urls = {name: f"http://{HOST}:{other}" for name, other in self.service_ports.items()}
         self.folder = folder
         # Not on a command line, where everybody on the machine could read the store's password.

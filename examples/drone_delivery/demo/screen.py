@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from drone_delivery.addresses import SERVICES
+from drone_delivery.addresses import DEFAULT_PORTS
 from drone_delivery.demo.scene import Phase, Scene
 
 STORY_LINES_MIN: Final = 3
@@ -175,12 +175,12 @@ def _deliveries(scene: Scene) -> Table:
 def _services(scene: Scene) -> Table:
     rows = Table.grid()
     rows.add_column(style="bright_black", width=10)
-    for _ in SERVICES:
+    for _ in DEFAULT_PORTS:
         rows.add_column(width=13)
-    rows.add_row("service", *SERVICES)
-    rows.add_row("is", *(_state(name, scene) for name in SERVICES))
-    rows.add_row("breaker", *(_breaker(name, scene) for name in SERVICES))
-    rows.add_row("calls now", *(_calls_now(name, scene) for name in SERVICES))
+    rows.add_row("service", *DEFAULT_PORTS)
+    rows.add_row("is", *(_state(name, scene) for name in DEFAULT_PORTS))
+    rows.add_row("breaker", *(_breaker(name, scene) for name in DEFAULT_PORTS))
+    rows.add_row("calls now", *(_calls_now(name, scene) for name in DEFAULT_PORTS))
     return rows
 
 

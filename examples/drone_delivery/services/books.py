@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-FILES: Final = ("account.db", "package.db", "third-party.db", "drone.db", "delivery.db")
+from drone_delivery.addresses import DEFAULT_PORTS
+
+FILES: Final = tuple(f"{service}.db" for service in DEFAULT_PORTS)
 
 # What was cancelled before it was created has no content, and is nothing that was ever there.
 _PACKAGES: Final = "SELECT id, NOT cancelled FROM record WHERE content IS NOT NULL"

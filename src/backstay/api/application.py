@@ -92,6 +92,8 @@ class Border:
             refusal = as_refusal(error)
             if refusal is None:
                 log.error("a request failed: %s %r", scope["method"], scope["path"], exc_info=error)
+            if send.complete:
+                return  # Whoever raised it has answered as well, as Starlette does.
             if send.started:
                 raise  # It is too late for another answer; the server cuts the connection.
             await response_of(refusal or mistake())(scope, receive, send)
@@ -129,16 +131,21 @@ def _too_busy(requests_max: int) -> Refused:
 
 
 class Sending:
-    """``send``, with the security headers, and remembering whether an answer has begun."""
+    """``send``, with the security headers, and remembering how far the answer is."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self.started = False
+        self.complete = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
+            # ASGI lets an application leave them out, and send the same list every time.
+            message = {**message, "headers": list(message.get("headers", ()))}
             headers = MutableHeaders(scope=message)
             for name, value in SECURITY_HEADERS.items():
                 headers.setdefault(name, value)
         await self._send(message)
+        if message["type"] == "http.response.body":
+            self.complete = not message.get("more_body", False)

@@ -8,14 +8,12 @@ from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backstay.api import bodies
 from backstay.api.admission import Admission
 from backstay.api.problems import Refused
 from backstay.domain.access import Role
-from backstay.observe import log
 
 _LOOKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _HANDING_IN: Final = frozenset({"POST", "PUT"})
@@ -45,22 +43,17 @@ class Mounts:
         bodies.check_announced(Headers(scope=scope), bytes_max=self._bytes_max)
         if scope["method"] in _HANDING_IN:
             await self._admission.check()
-        await self._hand_over(path, scope, receive, Answer(send))
+        await self._hand_over(path, scope, receive, send)
 
-    async def _hand_over(self, path: bytes, scope: Scope, receive: Receive, answer: Answer) -> None:
+    async def _hand_over(self, path: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         body = BoundedBody(receive, bytes_max=self._bytes_max)
         mount = path.decode()
         # The mount itself is the application's "/"; without the slash routers would redirect to it.
         seen = f"{mount}/" if scope["path"] == mount else scope["path"]
         try:
-            await self._mounts[path]({**scope, "path": seen, "root_path": mount}, body, answer)
+            await self._mounts[path]({**scope, "path": seen, "root_path": mount}, body, send)
         except BodyRefused as refused:
             raise refused.reason from refused
-        except Exception as error:
-            # Starlette answers what nobody handled, and raises it again for the server to log.
-            if isinstance(error, ClientDisconnect) or not answer.complete:
-                raise
-            log.error("a request failed: %s %r", scope["method"], scope["path"], exc_info=error)
 
     def _path(self, raw_path: bytes) -> bytes | None:
         """The one that the request's path, with nothing decoded, lies below. No two contain each other."""
@@ -69,22 +62,6 @@ class Mounts:
 
 def _below(raw_path: bytes, path: bytes) -> bool:
     return raw_path == path or raw_path.startswith(path + b"/")
-
-
-class Answer:
-    """``send``, remembering whether the answer is complete."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.complete = False
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            # ASGI lets them be left out; whoever adds to them relies on a list that is nobody else's.
-            message = {**message, "headers": list(message.get("headers", ()))}
-        await self._send(message)
-        if message["type"] == "http.response.body":
-            self.complete = not message.get("more_body", False)
 
 
 class BodyRefused(HTTPException):

@@ -22,37 +22,38 @@ PORT: Final = 8080
 PORT_MAX: Final = 65_535
 
 
+RateOption = Annotated[str, typer.Option("--rate", metavar="N", help="Deliveries asked for, per second.")]
+DurationOption = Annotated[
+    str | None,
+    typer.Option(
+        "--duration",
+        metavar="S",
+        help="For how many seconds requests come in.",
+        show_default=f"{SECONDS}; with --no-load until Ctrl-C",
+    ),
+]
+KillOption = Annotated[
+    str | None,
+    typer.Option(
+        "--kill-every", metavar="S", help="kill -9 a random process every S seconds.", show_default="never"
+    ),
+]
+PortOption = Annotated[
+    str, typer.Option("--port", metavar="P", help="Of the server; the services take the next ones; 0: any.")
+]
+NoLoadOption = Annotated[
+    bool, typer.Option("--no-load", help="Start everything and wait for requests of your own.")
+]
+
+
 def demo(
     *,
-    rate: Annotated[str, typer.Option("--rate", metavar="N", help="Deliveries asked for, per second.")] = str(
-        RATE
-    ),
-    duration: Annotated[
-        str | None,
-        typer.Option(
-            "--duration",
-            metavar="S",
-            help="For how many seconds requests come in.",
-            show_default=f"{SECONDS}; with --no-load until Ctrl-C",
-        ),
-    ] = None,
+    rate: RateOption = str(RATE),
+    duration: DurationOption = None,
     store: StoreOption = None,
-    kill_every: Annotated[
-        str | None,
-        typer.Option(
-            "--kill-every",
-            metavar="S",
-            help="kill -9 a random process every S seconds.",
-            show_default="never",
-        ),
-    ] = None,
-    port: Annotated[
-        str,
-        typer.Option("--port", metavar="P", help="Of the server; the services take the next ones; 0: any."),
-    ] = str(PORT),
-    no_load: Annotated[
-        bool, typer.Option("--no-load", help="Start everything and wait for requests of your own.")
-    ] = False,
+    kill_every: KillOption = None,
+    port: PortOption = str(PORT),
+    no_load: NoLoadOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run the drone delivery application: five services, a server, two workers, and customers.

@@ -680,12 +680,16 @@ async def test_one_that_takes_too_long_to_start_is_named(monkeypatch: pytest.Mon
 async def test_who_is_told_to_stop_waits_for_no_start_and_serves_what_has_started():
     happened: list[str] = []
     stop = asyncio.Event()
+
+    async def told_to_stop_meanwhile(scope: Scope, receive: Receive, send: Send) -> None:
+        stop.set()
+        await never_starts(scope, receive, send)
+
     mounts: dict[str, ASGIApp] = {
         "/a": with_lifespan(noting(happened, "a")),
-        "/b": never_starts,
+        "/b": told_to_stop_meanwhile,
         "/c": with_lifespan(noting(happened, "c")),
     }
-    asyncio.get_running_loop().call_later(0.1, stop.set)
 
     async with asyncio.timeout(10), started(mounts, unless=stop) as applications:
         assert list(applications) == ["/a"]
