@@ -126,7 +126,8 @@ async def test_a_process_that_is_about_to_stop_is_not_ready_any_more(database: D
 async def test_a_process_that_is_declared_dead_while_it_stops_does_not_begin_anew(database: Database):
     async with probed(database.store()) as (running, _):
         assert running.client is not None
-        [instance] = await eventually(running.client.instances, lambda seen: len(seen) == 1)
+        await running.registered.wait()
+        [instance] = await running.client.instances()
         running.draining = True
         dead = counters[INSTANCE_DEAD]
 
