@@ -16,7 +16,7 @@ CANDIDATES := $(PYTHON) python3.14 python3.13 python3.12 python3.11 python3 pyth
 COMPILE := $(UV) pip compile --quiet pyproject.toml --group build \
 	--universal --python-version 3.11 --generate-hashes --no-header
 
-# For the demo: make demo ARGS="--kill-every 5"
+# For the demo and the benches: make demo ARGS="--kill-every 5", make bench ARGS="five_steps --json"
 ARGS ?=
 
 # Most tests wait for a disk or a deadline more than they compute; more workers than cores would make
@@ -24,7 +24,7 @@ ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lock bench chaos picture diagrams clean
+.PHONY: help setup demo test check format lock bench growth chaos picture diagrams clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,8 +54,11 @@ lock: $(UV) ## compile the lock files anew, with the newest versions allowed
 	@$(COMPILE) --upgrade --all-extras --constraints requirements/run.lock \
 		--output-file requirements/dev.lock >/dev/null
 
-bench: setup ## measure throughput, latency and idle cost of the durable core
-	@$(PY) -m bench
+bench: setup ## measure throughput, latency, memory and idle cost, beside other libraries as well
+	@$(PY) -m bench $(ARGS)
+
+growth: setup ## measure a store with ten million finished tasks beside an empty one
+	@$(PY) -m bench growth $(ARGS)
 
 chaos: setup ## run the crash tests at full length
 	@BACKSTAY_TEST_CHAOS=full $(PY) -m pytest tests/chaos -m "chaos or not chaos"

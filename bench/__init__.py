@@ -1,1 +1,13 @@
-"""Measurements. ``python -m bench`` lists them; each prints a table, or JSON with ``--json``."""
+"""Measurements: ``python -m bench --help`` lists them.
+
+command      the arguments, one bench after the other, the result
+catalogue    the benches by name; each is a small module with a ``measure``
+conditions   what the figures were measured on
+databases    where the stores are that a bench fills
+bulk         rows in bulk, through the real schema
+load         clients that submit, each in a fresh event loop
+points       percentiles, medians, spreads
+report       the table, and the same as JSON
+floor/       a bare group commit, without any engine: what the store's own engine room costs at least
+peers/       the same work done by other libraries
+"""

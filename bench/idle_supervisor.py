@@ -3,64 +3,83 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from typing import Final
 
-import psycopg
+import msgspec
 
-from backstay.runtime import open_store
-from backstay.settings import Settings
+from bench.bulk import bulk, finished
+from bench.databases import Database
+from bench.options import Options
+from bench.progress import say
 
-FINISHED = 1_000_000
-WARM_UP_SECONDS = 5.0
-SECONDS = 20.0
+FINISHED: Final = 1_000_000
+WARM_UP_SECONDS: Final = 5.0
+SECONDS: Final = 20.0
 
-_COLUMNS = "id, workflow, version, state, input, output, attributes, created_at, updated_at"
+SHORT_FINISHED: Final = 1_000
+SHORT_WARM_UP_SECONDS: Final = 1.0
+SHORT_SECONDS: Final = 1.0
 
-_SQLITE = f"""
-WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
-INSERT INTO task ({_COLUMNS})
-SELECT 'done-' || n, 'five', 1, 'processed', x'30', x'35', '{{}}', n, n FROM numbers
-"""
-
-_POSTGRES = """
-INSERT INTO {schema}.task ({columns})
-SELECT 'done-' || n, 'five', 1, 'processed', '0', '5', '{{}}', now(), now() FROM generate_series(1, %s) AS n
-"""
+# Of one that is told to stop.
+_STOP_SECONDS: Final = 30.0
 
 
-async def fill(url: str) -> None:
-    """A store with its schema, and finished tasks in bulk: what is measured is not how they came there."""
-    store = open_store(Settings(store=url))
-    await store.open()
-    await store.close()
-    if url.startswith("sqlite"):
-        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
-            connection.execute(_SQLITE, (FINISHED,))
-        return
-    schema = parse_qs(urlsplit(url).query)["schema"][0]
-    with psycopg.connect(url.partition("?")[0], autocommit=True) as server:
-        server.execute(_POSTGRES.format(schema=schema, columns=_COLUMNS), (FINISHED,))
-        server.execute("VACUUM ANALYZE")
+class IdleSupervisor(msgspec.Struct, frozen=True, kw_only=True):
+    """The CPU time of the process; that of a database server is not counted."""
+
+    store: str
+    finished_tasks: int
+    seconds: float
+    percent_of_a_core: float
 
 
-def measure(url: str) -> dict[str, float]:
-    """The share of one core that ``backstay serve --roles supervisor`` uses while nothing happens."""
+def measure(database: Database, options: Options) -> Iterator[IdleSupervisor]:
+    number = SHORT_FINISHED if options.short else FINISHED
+    warm_up = SHORT_WARM_UP_SECONDS if options.short else WARM_UP_SECONDS
+    seconds = SHORT_SECONDS if options.short else SECONDS
+    url = database.new_store()
+    say(f"    {number:,} finished tasks")
+    with bulk(url) as tables:
+        tables.put(finished(steps=0), number)
+        tables.settle()
+    say(f"    {warm_up + seconds:g} s of watching")
+    share = _share_of_a_core(url, warm_up=warm_up, seconds=seconds)
+    yield IdleSupervisor(
+        store=database.name,
+        finished_tasks=number,
+        seconds=seconds,
+        percent_of_a_core=round(share * 100, 2),
+    )
+
+
+def _share_of_a_core(url: str, *, warm_up: float, seconds: float) -> float:
+    """What ``backstay serve --roles supervisor`` uses while nothing happens."""
     command = [sys.executable, "-m", "backstay", "serve", "--roles", "supervisor", "--store", url]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as supervisor:
         try:
-            time.sleep(WARM_UP_SECONDS)
+            time.sleep(warm_up)
             begun, cpu = time.monotonic(), _cpu_seconds(supervisor.pid)
-            time.sleep(SECONDS)
-            share = (_cpu_seconds(supervisor.pid) - cpu) / (time.monotonic() - begun)
+            time.sleep(seconds)
+            used = _cpu_seconds(supervisor.pid) - cpu
+            elapsed = time.monotonic() - begun
+            if supervisor.poll() is not None:
+                raise RuntimeError(f"the supervisor ended with {supervisor.returncode}")
         finally:
-            supervisor.terminate()
-    return {"finished_tasks": FINISHED, "seconds": SECONDS, "percent_of_a_core": round(share * 100, 2)}
+            _stop(supervisor)
+    return used / elapsed
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def _cpu_seconds(pid: int) -> float:

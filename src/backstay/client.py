@@ -40,8 +40,9 @@ KEYS_KEPT: Final = timedelta(hours=24)
 class Handle:
     """A submitted task."""
 
-    def __init__(self, client: Client, task_id: str) -> None:
+    def __init__(self, client: Client, task_id: str, *, unsettled_at: int | None = None) -> None:
         self._client = client
+        self._unsettled_at = unsettled_at
         self.id = task_id
 
     def __repr__(self) -> str:
@@ -52,8 +53,11 @@ class Handle:
 
         Raises TimeoutError after ``timeout`` seconds; the task goes on.
         """
-        async with asyncio.timeout(timeout):
-            task = await self._client.settled(self.id)
+        if timeout is None:
+            task = await self._client.settled(self.id, unsettled_at=self._unsettled_at)
+        else:
+            async with asyncio.timeout(timeout):
+                task = await self._client.settled(self.id, unsettled_at=self._unsettled_at)
         return self._client.result_of(task)
 
     async def state(self) -> str:
@@ -112,11 +116,12 @@ class Client(Operator):
         task = self._door.new_task(
             workflow, input, id=id, complete_by=complete_by, reply_to=reply_to, attributes=attributes
         )
-        if connection is None:
-            await self._door.submit(task)
-        else:
+        if connection is not None:
             await self._door.submit_within(connection, task)
-        return Handle(self, task.id)
+            return Handle(self, task.id)
+        before = self._outcomes.foreign_changes
+        submitted = await self._door.submit(task)
+        return Handle(self, task.id, unsettled_at=before if submitted.created else None)
 
     def submit_in(
         self,
@@ -210,9 +215,9 @@ class Client(Operator):
         """A handle on a task that somebody submitted."""
         return Handle(self, check_id(task_id))
 
-    async def settled(self, task_id: str) -> TaskRecord:
+    async def settled(self, task_id: str, *, unsettled_at: int | None = None) -> TaskRecord:
         """The task once it ended, or stopped for a person to act. Raises UnknownTask."""
-        return await self._outcomes.of(task_id)
+        return await self._outcomes.of(task_id, unsettled_at=unsettled_at)
 
     def result_of(self, task: TaskRecord) -> Any:
         """The decoded result of a processed task. Raises TaskFailed for any other."""

@@ -33,23 +33,22 @@ class SystemClock:
     def now(self) -> datetime:
         return datetime.now(UTC)
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
 
 
 class Alarm:
     """A callback that is due at some time; ``cancel`` is cheap and may be called more than once."""
 
-    __slots__ = ("_cancelled", "callback")
+    __slots__ = ("_alarms", "callback")
 
-    def __init__(self, callback: Callable[[], None], cancelled: Callable[[], None]) -> None:
+    def __init__(self, callback: Callable[[], None], alarms: Alarms) -> None:
         self.callback: Callable[[], None] | None = callback
-        self._cancelled = cancelled
+        self._alarms = alarms
 
     def cancel(self) -> None:
         if self.callback is not None:
             self.callback = None
-            self._cancelled()
+            self._alarms.one_was_cancelled()
 
 
 class Alarms:
@@ -73,7 +72,7 @@ class Alarms:
     def after(self, seconds: float, callback: Callable[[], None]) -> Alarm:
         """Call ``callback`` once ``seconds`` have passed."""
         due = self._clock.monotonic() + seconds
-        alarm = Alarm(callback, self._one_was_cancelled)
+        alarm = Alarm(callback, self)
         heapq.heappush(self._heap, (due, next(self._number), alarm))
         if due < self._armed_for:
             self._arm(due)
@@ -109,7 +108,7 @@ class Alarms:
             else:
                 callback()
 
-    def _one_was_cancelled(self) -> None:
+    def one_was_cancelled(self) -> None:
         self._cancelled += 1
         if self._cancelled > SWEEP_FROM and self._cancelled * 2 > len(self._heap):
             self._heap[:] = [entry for entry in self._heap if entry[2].callback is not None]

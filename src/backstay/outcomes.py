@@ -17,6 +17,9 @@ from backstay.store.base import Changes, Store
 # A safety net under the notifications: we look by ourselves as well.
 LOOK_EVERY_SECONDS: Final = 1.0
 
+# So many tasks are remembered that settled here lately: somebody may ask for them a moment too late.
+LATELY_MAX: Final = 10_000
+
 # Others may write all the time: what they did to everything is looked at once in this time.
 LOOK_PAUSE_SECONDS: Final = 0.05
 
@@ -29,6 +32,9 @@ class Outcomes:
         self._waiting: dict[str, set[asyncio.Future[TaskRecord]]] = {}
         # Those to be looked at now; the others are looked at in their turn.
         self._called: set[str] = set()
+        # What settled in this process lately, oldest first; and how often others changed anything.
+        self._lately: dict[str, None] = {}
+        self.foreign_changes = 0
         self._wake = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
         self._look_due: asyncio.TimerHandle | None = None
@@ -42,12 +48,18 @@ class Outcomes:
             self._look_due.cancel()
         self._fail(list(self._waiting), Closed("the client was closed before the task settled"))
 
-    async def of(self, task_id: str) -> TaskRecord:
-        """The task once it has settled. Raises UnknownTask."""
+    async def of(self, task_id: str, *, unsettled_at: int | None = None) -> TaskRecord:
+        """The task once it has settled. Raises UnknownTask.
+
+        ``unsettled_at``: what ``foreign_changes`` was when the task was known to be under way, if it was.
+        """
         future: asyncio.Future[TaskRecord] = asyncio.get_running_loop().create_future()
         # Listen first, then look: what happens in between is heard.
         self._waiting.setdefault(task_id, set()).add(future)
-        self._call([task_id])
+        if unsettled_at == self.foreign_changes and task_id not in self._lately:
+            self._keep_looking()  # Nobody can have settled it yet, and who does will be heard.
+        else:
+            self._call([task_id])
         try:
             return await future
         finally:
@@ -62,7 +74,12 @@ class Outcomes:
 
     def _changed(self, changes: Changes) -> None:
         for task in changes.settled:
+            self._lately[task.id] = None
             self._tell(task)
+        while len(self._lately) > LATELY_MAX:
+            del self._lately[next(iter(self._lately))]
+        if changes.foreign or changes.ended:
+            self.foreign_changes += 1
         self._call([task_id for task_id in changes.ended if task_id in self._waiting])
         if changes.foreign and self._look_due is None:
             self._look_due = asyncio.get_running_loop().call_later(LOOK_PAUSE_SECONDS, self._call_all)
@@ -77,15 +94,18 @@ class Outcomes:
             return
         self._called.update(task_ids)
         self._wake.set()
+        self._keep_looking()
+
+    def _keep_looking(self) -> None:
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_while_waiting(), name="backstay-outcomes")
 
     async def _look_while_waiting(self) -> None:
         while self._waiting:
+            await self._until_called()
             called, self._called = self._called, set()
             self._wake.clear()
             await self._look(sorted(called.intersection(self._waiting)) or list(self._waiting))
-            await self._until_called()
 
     async def _until_called(self) -> None:
         try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any, Final
 
 from backstay.clock import Clock
@@ -13,6 +13,7 @@ from backstay.definitions.codec import check_size, encode
 from backstay.definitions.registry import Registry
 from backstay.definitions.workflows import Workflow
 from backstay.domain.durations import LONGEST, duration
+from backstay.domain.ids import new_id
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, check_id
 from backstay.domain.text import is_text
@@ -35,6 +36,8 @@ class Door:
         self._registry = registry
         self._settings = settings
         self._clock = clock
+        # Seeded by the operating system, once: asking it for every id costs more than all else here.
+        self._random = Random()  # noqa: S311  Ids are no secrets.
 
     async def submit(self, task: NewTask) -> Submitted:
         """Record ``task``; an id that is known gives the existing task, or raises IdConflict."""
@@ -116,7 +119,7 @@ class Door:
     ) -> NewTask:
         check_size(data, f"input of workflow {workflow}", self._settings.payload_bytes_max)
         return NewTask(
-            id=str(uuid.uuid4()) if id is None else check_id(id),
+            id=new_id(self._clock.now(), self._random) if id is None else check_id(id),
             workflow=workflow,
             version=version,
             input=data,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -243,6 +244,12 @@ def test_a_long_address_is_cut_where_it_is_shown():
 # The time
 
 
+@dataclass(frozen=True)
+class Running:
+    remaining: timedelta
+    cancelled: bool = False
+
+
 def step(remaining: timedelta) -> StepContext:
     return StepContext(
         task_id="t",
@@ -251,8 +258,7 @@ def step(remaining: timedelta) -> StepContext:
         idempotency_key="t/schedule:1",
         complete_by=datetime(2030, 1, 1, 12, 0, 4, 250_999, tzinfo=UTC),
         outcome=None,
-        _remaining=lambda: remaining,
-        _cancelled=lambda: False,
+        _running=Running(remaining),
     )
 
 

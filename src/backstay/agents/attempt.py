@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextvars import Context, copy_context
+from collections.abc import Callable, Coroutine
+from contextvars import Context
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 from typing import Any
 
-from backstay.agents.body import Body
+from backstay.agents.body import ThreadedBody, raisable
 from backstay.agents.counter import Counter
-from backstay.clock import Alarms, Clock
+from backstay.clock import Alarm, Alarms, Clock
 from backstay.definitions.agents import Step
-from backstay.definitions.ambient import StepContext, current_context, current_scope
+from backstay.definitions.ambient import StepContext, current_context
 from backstay.definitions.codec import Function, check_size
 from backstay.domain.retry import RETRY_AFTER_MAX, Retry
 from backstay.domain.step import failure_of
@@ -31,6 +31,8 @@ class Surroundings:
     alarms: Alarms
     random: Random
     payload_bytes_max: int
+    # What bodies find set when they begin. Not that of whoever sends a request: that may be a workflow.
+    context: Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,24 @@ class Setback:
 
 
 class Attempt:
-    """Runs as one asyncio task. Replies at most once, and not after the request's complete-by."""
+    """A piece of ``Work`` for the crew. Replies at most once, and not after the request's complete-by."""
+
+    __slots__ = (
+        "_alarm",
+        "_around",
+        "_at_rest",
+        "_body",
+        "_counter",
+        "_deadline",
+        "_member",
+        "_on_cancelled",
+        "_reply",
+        "_request",
+        "_step",
+        "_unsure",
+        "cancelled",
+        "context",
+    )
 
     def __init__(
         self,
@@ -58,39 +77,39 @@ class Attempt:
         self._counter = counter
         self._around = around
         self._reply = reply
-        self._cancelled = False
+        self.cancelled = False
         self._at_rest = False
         self._unsure = False  # Some try ended without a verdict of the service.
         self._on_cancelled: Callable[[], None] | None = None
+        self._alarm: Alarm | None = None
+        self._member: asyncio.Task[None] | None = None
         self._deadline = around.clock.monotonic() + request.remaining_seconds
-        context = self._context()
-        self._body = Body(self._function(), is_async=self._is_async(), context=context)
-        self._alarm = around.alarms.after(request.remaining_seconds, self._abandon)
-        self._task = asyncio.get_running_loop().create_task(
-            self._run(), name=f"step {request.step}", context=context
-        )
-        self._task.add_done_callback(self._finished)
+        self.context = around.context.copy()
+        self.context.run(current_context.set, self._seen_by_body())
+        function, is_async = self._function()
+        self._body = function if is_async else ThreadedBody(function, self.context)
+
+    @property
+    def remaining(self) -> timedelta:
+        return timedelta(seconds=max(0.0, self._deadline - self._around.clock.monotonic()))
 
     def cancel(self, ended: Callable[[], None]) -> None:
         """Nobody waits any more; ``ended`` is called once the body is known to have stopped."""
         self._on_cancelled = ended
         if self._at_rest:
             ended()  # It fell silent by itself, a moment ago.
-        elif not self._task.done():
+        else:
             self._abandon()
 
     # What is called, and with what
 
-    def _function(self) -> Function:
+    def _function(self) -> tuple[Function, bool]:
+        step = self._step
         if not self._request.undo:
-            return self._step.function
-        if self._step.undo_of is None:
-            raise InvalidDefinition(f"step {self._step.name} declares no undo")
-        return self._step.undo_of.function
-
-    def _is_async(self) -> bool:
-        undo = self._step.undo_of
-        return undo.is_async if self._request.undo and undo is not None else self._step.is_async
+            return step.function, step.is_async
+        if step.undo_of is None:
+            raise InvalidDefinition(f"step {step.name} declares no undo")
+        return step.undo_of.function, step.undo_of.is_async
 
     def _retry(self) -> Retry:
         undo = self._step.undo_of
@@ -104,43 +123,57 @@ class Attempt:
             arguments["result"] = None if result is None else self._step.returns.decode(result)
         return arguments
 
-    def _context(self) -> Context:
+    def _seen_by_body(self) -> StepContext:
         request = self._request
-        context = copy_context()
-        # The body is no longer inside the workflow: a step that it calls is a plain function.
-        context.run(current_scope.set, None)
-        context.run(
-            current_context.set,
-            StepContext(
-                task_id=request.task_id,
-                key=request.step,
-                attempt=request.attempt,
-                idempotency_key=request.idempotency_key,
-                complete_by=request.complete_by,
-                outcome=request.outcome,
-                _remaining=self._remaining,
-                _cancelled=lambda: self._cancelled,
-            ),
+        return StepContext(
+            task_id=request.task_id,
+            key=request.step,
+            attempt=request.attempt,
+            idempotency_key=request.idempotency_key,
+            complete_by=request.complete_by,
+            outcome=request.outcome,
+            _running=self,
         )
-        return context
 
-    def _remaining(self) -> timedelta:
-        return timedelta(seconds=max(0.0, self._deadline - self._around.clock.monotonic()))
+    # For the crew
+
+    def begin(self, member: asyncio.Task[None]) -> Coroutine[Any, Any, None] | None:
+        if self._around.clock.monotonic() >= self._deadline:
+            self.cancelled = True  # Past its complete-by nothing is started.
+        if self.cancelled:
+            self._fell_silent()
+            return None
+        self._member = member
+        return self._run()
+
+    def waits(self) -> None:
+        # Set no sooner: most steps that never wait are done before an alarm could ring.
+        self._alarm = self._around.alarms.after(
+            max(0.0, self._deadline - self._around.clock.monotonic()), self._abandon
+        )
+
+    def stopped(self) -> None:
+        self.cancelled = True
+        self._ended()
+        self._fell_silent()
 
     # The course of an attempt
 
-    async def _run(self) -> Reply:
-        tries = 0
-        while True:
-            tries += 1
-            try:
-                # Decoded for every try: what a body does to its arguments stays its own.
-                arguments = self._arguments()
-            except InvalidRequest as error:
-                return self._failed_for_good(error)
-            verdict = await self._try(arguments)
-            if not isinstance(verdict, Setback):
-                return verdict
+    async def _run(self) -> None:
+        reply = await self._try()
+        if isinstance(reply, Setback):
+            reply = await self._try_again(reply)
+        self._ended()
+        if self.cancelled:
+            self._fell_silent()
+            return
+        # The breaker has heard of it by now: whoever gets the slot is let in by what it knows.
+        self._when_idle(self._stopped)
+        self._reply(reply)
+
+    async def _try_again(self, verdict: Reply | Setback) -> Reply:
+        tries = 1
+        while isinstance(verdict, Setback):
             failure = failure_of(verdict.error, step=self._request.step)
             pause = self._pause_after(tries, verdict)
             if pause is None:
@@ -150,18 +183,28 @@ class Attempt:
             await self._around.alarms.sleep(pause)
             if not self._counter.admit():
                 return Deferred(failure, unsure=self._unsure)
+            tries += 1
+            verdict = await self._try()
+        return verdict
 
-    async def _try(self, arguments: dict[str, Any]) -> Reply | Setback:
+    async def _try(self) -> Reply | Setback:
         """One call of the body: a reply, or the setback after which it may be called again."""
         try:
-            result = await self._body.call(arguments)
+            # Decoded for every try: what a body does to its arguments stays its own.
+            arguments = self._arguments()
+        except InvalidRequest as error:
+            return self._failed_for_good(error)
+        try:
+            result = await self._body(**arguments)
         except Permanent as error:
             self._counter.answered()
             return self._failed_for_good(error, unsure=error.unsure)
         except asyncio.CancelledError as error:
-            if self._cancelled:
+            if self.cancelled:
                 raise
             return self._service_failed(error)  # The body cancelled itself: a failure like any other.
+        except SystemExit as error:
+            return self._service_failed(raisable(error))
         except Exception as error:  # noqa: BLE001  A step may raise anything at all.
             return self._service_failed(error)
         self._counter.answered()
@@ -172,7 +215,8 @@ class Attempt:
             return Completed(b"null")
         try:
             output = self._step.returns.encode(result)
-            check_size(output, f"result of step {self._step.name}", self._around.payload_bytes_max)
+            if len(output) > self._around.payload_bytes_max:
+                check_size(output, f"result of step {self._step.name}", self._around.payload_bytes_max)
             return Completed(output)
         except InvalidRequest as error:
             # The work is done, but nobody can be told what came out of it.
@@ -184,7 +228,7 @@ class Attempt:
         if self._unsure and not self._step.idempotent and not self._request.undo:
             return None
         delay = self._retry().delay_after(tries, self._around.random.random, retry_after=setback.retry_after)
-        if delay is None or delay >= self._remaining():
+        if delay is None or delay >= self.remaining:
             return None
         return delay.total_seconds()
 
@@ -211,29 +255,33 @@ class Attempt:
 
     def _abandon(self) -> None:
         """The complete-by has passed, or nobody waits: stop what can be stopped and say nothing."""
-        self._cancelled = True
-        self._task.cancel()
+        self.cancelled = True
+        if self._member is not None:
+            self._member.cancel()
 
-    def _finished(self, task: asyncio.Task[Reply]) -> None:
-        self._alarm.cancel()
-        if self._cancelled:
-            self._fell_silent(task)
-        # The breaker has heard of it by now: whoever gets the slot is let in by what it knows.
-        self._body.when_idle(self._stopped)
-        if not self._cancelled:
-            self._reply(task.result())
+    def _ended(self) -> None:
+        """The body has returned, or was broken off; its member is free for others."""
+        self._member = None
+        if self._alarm is not None:
+            self._alarm.cancel()
 
-    def _stopped(self) -> None:
-        """Nothing of it is at work any more; a thread may have taken its time to see the cancel token."""
-        self._at_rest = True
-        self._counter.free()
-        if self._on_cancelled is not None:
-            self._on_cancelled()
-
-    def _fell_silent(self, task: asyncio.Task[Reply]) -> None:
-        if not task.cancelled():
-            task.exception()  # It came too late to matter; asyncio wants to see it looked at.
+    def _fell_silent(self) -> None:
         if self._on_cancelled is None:
             self._counter.failed()  # No answer within the time it had: that is the service's failure.
         else:
             self._counter.withdrawn()
+        self._when_idle(self._stopped)
+
+    def _when_idle(self, callback: Callable[[], None]) -> None:
+        """A thread may take its time to see that it was cancelled."""
+        if isinstance(self._body, ThreadedBody):
+            self._body.when_idle(callback)
+        else:
+            callback()
+
+    def _stopped(self) -> None:
+        """Nothing of it is at work any more."""
+        self._at_rest = True
+        self._counter.free()
+        if self._on_cancelled is not None:
+            self._on_cancelled()

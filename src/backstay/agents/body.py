@@ -1,4 +1,4 @@
-"""How the function behind a step is called: awaited, or in a thread of its own."""
+"""How a synchronous function behind a step is called: in a thread of its own."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from backstay.definitions.codec import Function
 from backstay.observe import LATE_REPLY, emit
 
 
-class Body:
-    """One function, run for one attempt. ``busy`` tells whether a thread of it is still at work."""
+class ThreadedBody:
+    """One synchronous function, run for one attempt. ``busy`` tells whether a thread is still at work."""
 
-    def __init__(self, function: Function, *, is_async: bool, context: Context) -> None:
+    def __init__(self, function: Function, context: Context) -> None:
         self._function = function
-        self._is_async = is_async
         self._context = context
         self._threads = 0
         self._idle: Callable[[], None] | None = None
@@ -34,16 +33,8 @@ class Body:
         else:
             callback()
 
-    async def call(self, arguments: dict[str, Any]) -> Any:
-        if not self._is_async:
-            return await self._in_thread(arguments)
-        try:
-            return await self._function(**arguments)
-        except SystemExit as error:
-            raise _raisable(error) from error
-
-    async def _in_thread(self, arguments: dict[str, Any]) -> Any:
-        """Run a synchronous function in a thread of its own.
+    async def __call__(self, **arguments: Any) -> Any:
+        """Run the function in a thread of its own.
 
         A daemon thread, not a pool's: one that hangs for ever must neither use up a pool nor keep
         the process from ending. Their number is bounded by the agent's slots: an abandoned thread
@@ -67,7 +58,7 @@ class Body:
             try:
                 value, settle = context.run(self._function, **arguments), outcome.set_result
             except BaseException as error:  # noqa: BLE001  A step may raise anything; it is judged on the loop.
-                value, settle = _raisable(error), outcome.set_exception
+                value, settle = raisable(error), outcome.set_exception
             with contextlib.suppress(RuntimeError):  # The loop is closed: nobody listens any more.
                 loop.call_soon_threadsafe(report, settle, value)
 
@@ -76,7 +67,7 @@ class Body:
         return await outcome
 
 
-def _raisable(error: BaseException) -> Exception:
+def raisable(error: BaseException) -> Exception:
     """The error as a future can carry it: not StopIteration, nor what would end the event loop."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error

@@ -51,6 +51,8 @@ class Counter:
         self._reopening: Alarm | None = None
         self._control: Control | None = None
         self._closing = False
+        # Whether nothing can stand in anybody's way.
+        self._unrestrained = self._circuit is None and self._limit is None
 
     @property
     def in_flight(self) -> int:
@@ -87,6 +89,7 @@ class Counter:
             return False
         was_shut = self.open_in_seconds() > 0
         self._control = control
+        self._judge_restraint()
         if self._reopening is not None:
             self._reopening.cancel()
             self._reopening = None
@@ -96,6 +99,12 @@ class Counter:
     def close(self) -> None:
         """The process is about to stop: let nobody in any more, and those in line stay there."""
         self._closing = True
+        self._judge_restraint()
+
+    def _judge_restraint(self) -> None:
+        self._unrestrained = (
+            self._circuit is None and self._limit is None and not self._held and not self._closing
+        )
 
     @property
     def _forced(self) -> Forced | None:
@@ -116,7 +125,10 @@ class Counter:
 
     def reserve(self, on_change: Callable[[], None]) -> Place:
         place = Place(self, on_change)
-        if not self._line and self._take():
+        if self._unrestrained:
+            self._taken += 1
+            place.granted = True
+        elif not self._line and self._take():
             place.granted = True
         else:
             self._wait_for_breaker()
@@ -135,7 +147,8 @@ class Counter:
     def free(self) -> None:
         """An attempt has ended, and so has its body."""
         self._taken -= 1
-        self._serve()
+        if self._line:
+            self._serve()
 
     # What the breaker hears. Each may open or close it, so each looks at the line again: a body that
     # hangs for ever frees no slot, and those in line would wait for that.

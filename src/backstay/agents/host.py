@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import copy_context
 from random import Random
 
 from backstay.agents.attempt import Attempt, Surroundings
 from backstay.agents.counter import Counter, Place
+from backstay.agents.crew import Crew
 from backstay.clock import Alarms, Clock
 from backstay.definitions.registry import Registry
 from backstay.domain.control import Controls, Subject
@@ -22,7 +24,8 @@ class AgentHost:
         self, registry: Registry, *, settings: Settings, clock: Clock, alarms: Alarms, random: Random
     ) -> None:
         self._registry = registry
-        self._around = Surroundings(clock, alarms, random, settings.payload_bytes_max)
+        self._around = Surroundings(clock, alarms, random, settings.payload_bytes_max, copy_context())
+        self._crew = Crew()
         self._counters = {name: Counter(agent, clock, alarms) for name, agent in registry.agents.items()}
 
     @property
@@ -46,16 +49,22 @@ class AgentHost:
         for counter in self._counters.values():
             counter.close()
 
+    def dismiss(self) -> None:
+        """Nobody sends requests any more."""
+        self._crew.dismiss()
+
     def reserve(self, agent: str, changed: Callable[[], None]) -> Ticket:
         return self._counters[agent].reserve(changed)
 
     def execute(self, ticket: Ticket, request: Request, reply: Callable[[Reply], None]) -> Attempt:
         assert isinstance(ticket, Place)
         ticket.used = True  # The slot is the attempt's now, and freed when that has ended.
-        return Attempt(
+        attempt = Attempt(
             self._registry.steps[request.operation],
             request,
             counter=self._counters[request.agent],
             around=self._around,
             reply=reply,
         )
+        self._crew.put(attempt)
+        return attempt

@@ -114,6 +114,10 @@ class Step(Generic[Parameters, Result]):
     def retry(self) -> Retry:
         return self._own_retry or self.agent.retry
 
+    @property
+    def undo_kind(self) -> UndoKind | None:
+        return None if self.undo_of is None else self.undo_of.kind
+
     # Types are looked at when they are first needed: a class may be declared below its use.
 
     @cached_property

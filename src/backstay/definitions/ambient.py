@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
 
 from backstay.domain.journal import Branch
 from backstay.domain.step import Outcome
@@ -43,16 +44,24 @@ class RunningWorkflow(Protocol):
     def random(self) -> float: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """One branch of one running workflow."""
 
     run: RunningWorkflow
     branch: Branch
 
 
-@dataclass(frozen=True, slots=True)
-class StepContext:
+class RunningStep(Protocol):
+    """An attempt under way, as its body sees it."""
+
+    @property
+    def remaining(self) -> timedelta: ...
+
+    @property
+    def cancelled(self) -> bool: ...
+
+
+class StepContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a step may know about itself: ``current_step()``."""
 
     task_id: str
@@ -61,18 +70,17 @@ class StepContext:
     idempotency_key: str
     complete_by: datetime
     outcome: Outcome | None
-    _remaining: Callable[[], timedelta]
-    _cancelled: Callable[[], bool]
+    _running: RunningStep
 
     @property
     def remaining(self) -> timedelta:
         """How much time is left, measured on this machine's own steady clock."""
-        return self._remaining()
+        return self._running.remaining
 
     @property
     def cancelled(self) -> bool:
         """Whether nobody waits for the result any more; a step in a thread should look now and then."""
-        return self._cancelled()
+        return self._running.cancelled
 
 
 current_scope: Final[ContextVar[Scope | None]] = ContextVar("backstay_scope", default=None)

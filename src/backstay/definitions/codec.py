@@ -90,6 +90,8 @@ class TypeCodec:
     def __init__(self, kind: Any, what: str) -> None:
         self._what = what
         self._kind = kind
+        # A plain value of just the declared type needs no second look.
+        self._plain = kind in _SCALARS
         try:
             self._decoder = msgspec.json.Decoder(kind, dec_hook=_decode_other)
         except (TypeError, RuntimeError) as error:
@@ -97,9 +99,14 @@ class TypeCodec:
 
     def encode(self, value: Any) -> bytes:
         """``value`` as JSON, after checking that it fits the declared type."""
+        plain = self._plain and type(value) is self._kind
+        if plain:
+            try:
+                return _encoder.encode(value)
+            except (ValueError, OverflowError):
+                pass  # Below it is said what is wrong.
         data = encode(value, self._what)
-        # A plain value of just the declared type needs no second look.
-        if not (type(value) is self._kind and self._kind in _SCALARS):
+        if not plain:
             self.decode(data)
         return data
 
@@ -140,6 +147,7 @@ class Signature:
         self._parameters = list(signature.parameters.values())
         self._bind = signature.bind
         self._names = tuple(parameter.name for parameter in self._parameters)
+        self._only = self._names[0] if len(self._names) == 1 else None
         self._what = what
         self._codec = TypeCodec(self._whole_type(hints), f"input of {what}")
 
@@ -155,6 +163,8 @@ class Signature:
 
     def encode_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """The arguments of a call as JSON, checked against the declared types."""
+        if self._only is not None and len(args) == 1 and not kwargs:
+            return self._codec.encode(args[0])
         return self._codec.encode(self._as_one_value(args, kwargs))
 
     def encode_input(self, args: tuple[Any, ...]) -> bytes:
@@ -186,12 +196,9 @@ class Signature:
     def decode(self, data: bytes) -> dict[str, Any]:
         """The arguments by name."""
         value = self._codec.decode(data)
-        match len(self._names):
-            case 0:
-                return {}
-            case 1:
-                return {self._names[0]: value}
-        return msgspec.structs.asdict(value)
+        if self._only is not None:
+            return {self._only: value}
+        return msgspec.structs.asdict(value) if self._names else {}
 
     def _as_one_value(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         names = self._names

@@ -43,7 +43,7 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Failure(msgspec.Struct, frozen=True):
+class Failure(msgspec.Struct, frozen=True, gc=False):
     """An error as it is recorded and shown."""
 
     type: str
@@ -65,7 +65,7 @@ def failure_of(error: BaseException, *, step: str | None = None, permanent: bool
     return Failure(type(error).__name__, message, step=step, permanent=permanent)
 
 
-class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
+class StepRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One entry of a task's journal, as the store keeps it."""
 
     task_key: int

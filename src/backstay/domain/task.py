@@ -26,7 +26,7 @@ class Request(StrEnum):
     UNDO = "undo"
 
 
-class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
+class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One run of a workflow. ``key`` is the store's own small number, ``id`` the caller's name."""
 
     key: int
@@ -56,7 +56,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-class NewTask(msgspec.Struct, frozen=True, kw_only=True):
+class NewTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A task as it enters the store, with the steps of its plan (if the workflow declares one)."""
 
     id: str

@@ -16,7 +16,7 @@ import msgspec
 from backstay.domain.step import Failure, Outcome
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Do this step, or undo it. ``idempotency_key`` is the same for every attempt."""
 
     task_id: str
@@ -34,7 +34,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     result: bytes | None = None
 
 
-class Completed(msgspec.Struct, frozen=True):
+class Completed(msgspec.Struct, frozen=True, gc=False):
     """It is done."""
 
     output: bytes

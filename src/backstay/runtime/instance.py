@@ -97,6 +97,8 @@ class Instance:
         finally:
             stop_listening()
             self._alarms.clear()
+            if self._agents is not None:
+                self._agents.dismiss()
 
     # What others ask of it
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 
 from backstay.client import Client
 from backstay.clock import Clock, SystemClock
@@ -62,7 +62,9 @@ class StoreClock(SystemClock):
         self._store = store
 
     def now(self) -> datetime:
-        return super().now() + self._store.ahead
+        ahead = self._store.ahead
+        now = datetime.now(UTC)  # noqa: TID251  This is a clock.
+        return now + ahead if ahead else now
 
 
 @asynccontextmanager

@@ -35,9 +35,7 @@ _VALUES: Final[dict[type, TypeCodec]] = {
 class Performer(Protocol):
     """The run, as its workflow's calls see it."""
 
-    def perform(
-        self, record: StepRecord, call: Call, child: NewTask | None = None
-    ) -> Coroutine[Any, Any, Any]: ...
+    def perform(self, call: Call, child: NewTask | None = None) -> Coroutine[Any, Any, Any]: ...
 
     def keep_value(self, record: StepRecord) -> None: ...
 
@@ -49,6 +47,7 @@ class Calls:
         self._services = services
         self._ledger = ledger
         self._performer = performer
+        self._payload_bytes_max = services.settings.payload_bytes_max
 
     def call_step(
         self, branch: Branch, step: Step[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -58,26 +57,19 @@ class Calls:
                 f"step {step.name!r} belongs to another app; a workflow can call the steps of its own"
             )
         key = branch.key(step.name)
-        record = StepRecord(
-            task_key=self._ledger.task.key,
-            key=key,
-            agent=step.agent.name,
-            operation=step.name,
-            state=StepState.PENDING,
-            input=self._sized(step.signature.encode_call(args, kwargs), f"input of step {step.name}"),
-            undo=None if step.undo_of is None else step.undo_of.kind,
-            pivot=step.pivot,
-        )
-        return self._performer.perform(record, StepCall(key, step))
+        data = step.signature.encode_call(args, kwargs)
+        if len(data) > self._payload_bytes_max:
+            self._sized(data, f"input of step {step.name}")
+        return self._performer.perform(StepCall(key, step, data))
 
     def sleep(self, branch: Branch, time: timedelta) -> Coroutine[Any, Any, None]:
         record = self._wait_record(branch.key("sleep"), StepKind.SLEEP, "sleep", time)
-        return self._performer.perform(record, Wait(record.key, StepKind.SLEEP, name="sleep"))
+        return self._performer.perform(Wait(record, name="sleep"))
 
     def wait_for(self, branch: Branch, name: str, timeout: timedelta | None) -> Coroutine[Any, Any, Any]:
         # Step names are Python names: a dash keeps the two apart.
         record = self._wait_record(branch.key(f"wait_for-{name}"), StepKind.SIGNAL, name, timeout)
-        return self._performer.perform(record, Wait(record.key, StepKind.SIGNAL, name=name))
+        return self._performer.perform(Wait(record, name=name))
 
     def start_child(
         self, branch: Branch, workflow: Workflow[..., Any], args: tuple[Any, ...], task_id: str | None
@@ -105,8 +97,8 @@ class Calls:
             started_at=self._services.clock.now(),
             undo=UndoKind.AUTOMATIC,
         )
-        wait = Wait(key, StepKind.CHILD, name=workflow.name, codec=workflow.returns, child_id=child.id)
-        return self._performer.perform(record, wait, child)
+        wait = Wait(record, name=workflow.name, codec=workflow.returns, child_id=child.id)
+        return self._performer.perform(wait, child)
 
     def value(self, branch: Branch, name: str, kind: type[Value], make: Callable[[], Value]) -> Value:
         """Recorded at the first call, and written with whatever the workflow does next."""
@@ -139,7 +131,7 @@ class Calls:
         return self._services.random.random()
 
     def _sized(self, data: bytes, what: str) -> bytes:
-        return check_size(data, what, self._services.settings.payload_bytes_max)
+        return check_size(data, what, self._payload_bytes_max)
 
     def _wait_record(self, key: str, kind: StepKind, operation: str, time: timedelta | None) -> StepRecord:
         now = self._services.clock.now()

@@ -88,6 +88,13 @@ class Deliveries:
         """Whether the workflow waits for anything that can come true."""
         return self.dispatch.waiting or self.waits.waiting
 
+    @property
+    def quiet(self) -> bool:
+        """Whether the workflow leaves nothing behind that would have to be stopped first."""
+        return (
+            self.live and self.broken is None and not (self.waiting or self.dispatch.ending or self._untold)
+        )
+
     def written_down(self) -> None:
         """Whatever began is on its way into the store."""
         self._begun.clear()
@@ -123,19 +130,17 @@ class Deliveries:
 
     # From the workflow (scheduler.calls.Performer)
 
-    def perform(
-        self, record: StepRecord, call: Call, child: NewTask | None = None
-    ) -> Coroutine[Any, Any, Any]:
+    def perform(self, call: Call, child: NewTask | None = None) -> Coroutine[Any, Any, Any]:
         """Do what the workflow called, or find it done in the journal; give back what came of it."""
-        performing = self._performing[call.key] = self._perform(record, call, child)
+        performing = self._performing[call.key] = self._perform(call, child)
         return performing
 
-    async def _perform(self, record: StepRecord, call: Call, child: NewTask | None) -> Any:
+    async def _perform(self, call: Call, child: NewTask | None) -> Any:
         del self._performing[call.key]
-        call.future = self.loop.create_future()
-        self._begin(record, call, child)
+        call.future = future = self.loop.create_future()
+        self._begin(call, child)
         try:
-            return await call.future
+            return await future
         except asyncio.CancelledError:
             self._withdrawn(call)
             raise
@@ -150,25 +155,25 @@ class Deliveries:
             return
         self._ledger.put(record)
 
-    def _begin(self, record: StepRecord, call: Call, child: NewTask | None) -> None:
+    def _begin(self, call: Call, child: NewTask | None) -> None:
         if self._stopped or self.broken is not None:
             return
         try:
-            entry = self.journal.claim(record.key, operation=record.operation, input=record.input or b"")
+            entry = self.journal.claim(call.key, operation=call.operation, input=call.input)
             if entry is None:
-                self._check_new(record)
+                self._check_new(call)
         except (JournalMismatch, InvalidRequest) as error:
             # Not raised into the workflow: its own code might catch it and go on.
             self.broken = error
             return
         if entry is None:
-            self._begin_new(record, call, child)
+            self._begin_new(call, child)
         else:
-            self._begin_again(record, call, entry)
+            self._begin_again(call, entry)
 
-    def _check_new(self, record: StepRecord) -> None:
+    def _check_new(self, call: Call) -> None:
         if not self.live and self.journal.next_delivery() is not None:
-            raise JournalMismatch(record.key, "the workflow calls it now, but did not call it the first time")
+            raise JournalMismatch(call.key, "the workflow calls it now, but did not call it the first time")
         self._check_room()
 
     def _check_room(self) -> None:
@@ -179,25 +184,27 @@ class Deliveries:
                 " divide the work among children"
             )
 
-    def _begin_new(self, record: StepRecord, call: Call, child: NewTask | None) -> None:
+    def _begin_new(self, call: Call, child: NewTask | None) -> None:
         self._begun.add(call.key)
-        self._ledger.put(record)
+        if isinstance(call, StepCall):
+            self.dispatch.begin_new(call)
+            return
+        self._ledger.put(call.first_record(self._ledger.task.key))
         if child is not None:
             self._ledger.start_child(child)
-        if isinstance(call, StepCall):
-            self.dispatch.begin(call)
-        else:
-            self.waits.begin(call)
+        self.waits.begin(call)
 
-    def _begin_again(self, record: StepRecord, call: Call, entry: StepRecord) -> None:
+    def _begin_again(self, call: Call, entry: StepRecord) -> None:
         """The journal knows this call."""
         planned = entry.input is None
-        if entry.settled and planned:  # completed by hand before it was called
+        if entry.settled and not planned:
+            self._recorded[call.key] = call
+            return
+        record = call.first_record(self._ledger.task.key)
+        if entry.settled:  # completed by hand before it was called
             self._arrived(
                 call, replace(record, state=entry.state, output=entry.output, ended_at=entry.ended_at)
             )
-        elif entry.settled:
-            self._recorded[record.key] = call
         else:
             if planned:
                 self._ledger.put(replace(record, attempt=entry.attempt))
@@ -215,21 +222,26 @@ class Deliveries:
 
     # To the workflow
 
-    def next(self) -> bool:
-        """Give the workflow the next result, if there is one. Raises JournalMismatch."""
-        if not self.live:
-            entry = self.journal.next_delivery()
-            if entry is None:
-                self._go_live()
+    def deliver(self, main: asyncio.Task[Any]) -> None:
+        """Give the workflow what there is, one result at a time. Raises JournalMismatch, WorkflowSpins."""
+        self.loop.drain()
+        while not main.done() and self.broken is None:
+            if not self.live:
+                self._replay_next()
+            elif self._unfinished:
+                self._resume_unfinished()
+            elif self._inbox:
+                self._deliver(*self._inbox.popleft())
             else:
-                self._redeliver(entry)
-            return True
-        if self._unfinished:
-            self._resume_unfinished()
-        if not self._inbox:
-            return False
-        self._deliver(*self._inbox.popleft())
-        return True
+                return
+            self.loop.drain()
+
+    def _replay_next(self) -> None:
+        entry = self.journal.next_delivery()
+        if entry is None:
+            self._go_live()
+        else:
+            self._redeliver(entry)
 
     def _arrived(self, call: Call, record: StepRecord) -> None:
         """Something that the workflow waits for has come true."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -30,21 +31,42 @@ from backstay.scheduler.services import Services
 replace = msgspec.structs.replace
 
 _NOTHING: Final = timedelta(0)
+_NEVER: Final = float("inf")
 
 
 class StepCall:
     """A call of a step that the workflow is waiting for."""
 
-    __slots__ = ("alarm", "execution", "future", "key", "step", "ticket")
+    __slots__ = ("due", "execution", "future", "input", "key", "step", "ticket")
 
     future: asyncio.Future[Any]  # made when the call is awaited
 
-    def __init__(self, key: str, step: Step[..., Any]) -> None:
+    def __init__(self, key: str, step: Step[..., Any], input: bytes) -> None:
         self.key = key
         self.step = step
+        self.input = input
         self.ticket: Ticket | None = None
         self.execution: Execution | None = None
-        self.alarm: Alarm | None = None
+        # By when an answer must be here, on the clock that never jumps; None: nobody was asked.
+        self.due: float | None = None
+
+    @property
+    def operation(self) -> str:
+        return self.step.name
+
+    def first_record(self, task_key: int) -> StepRecord:
+        """What is recorded of a call that stands in line."""
+        step = self.step
+        return StepRecord(
+            task_key=task_key,
+            key=self.key,
+            agent=step.agent.name,
+            operation=step.name,
+            state=StepState.PENDING,
+            input=self.input,
+            undo=step.undo_kind,
+            pivot=step.pivot,
+        )
 
     def result(self, record: StepRecord) -> Any:
         return self.step.returns.decode(record.output or b"null")
@@ -92,7 +114,11 @@ class Dispatch:
         self._flush = flush
         self._calls: dict[str, StepCall] = {}
         self._to_send: list[StepCall] = []
-        self._ending = 0
+        # One for all steps of the run, at the first time at which one of them may be due.
+        self._alarm: Alarm | None = None
+        self._alarm_at = _NEVER
+        # Bodies that were withdrawn and have not stopped yet.
+        self.ending = 0
         self._when_quiet: Callable[[], None] | None = None
 
     # How it stands
@@ -103,10 +129,17 @@ class Dispatch:
         return bool(self._calls)
 
     @property
+    def moving(self) -> bool:
+        """Whether a body runs, or is about to."""
+        for call in self._calls.values():  # noqa: SIM110  Asked at every turn: a generator would cost more.
+            if call.ticket is None or call.ticket.granted:
+                return True
+        return False
+
+    @property
     def in_line(self) -> bool:
-        """Whether all that happens is standing in line: no body runs, none is about to."""
-        tickets = [call.ticket for call in self._calls.values()]
-        return bool(tickets) and not any(ticket is None or ticket.granted for ticket in tickets)
+        """Whether all that happens is standing in line."""
+        return bool(self._calls) and not self.moving
 
     def parked_for_seconds(self) -> float:
         """How long nothing can move because of open breakers; 0 when something can."""
@@ -116,13 +149,24 @@ class Dispatch:
 
     # The way out
 
+    def begin_new(self, call: StepCall) -> None:
+        """Take a step that nobody has called before to its agent."""
+        record = call.first_record(self._ledger.task.key)
+        self._reserve(call)
+        if call.ticket is not None and call.ticket.granted:
+            record = self._running(call, record)
+        self._ledger.put(record)
+
     def begin(self, call: StepCall) -> None:
-        """Take a step that is new, or recorded and not finished, to its agent."""
+        """Take a step that is recorded, and not finished, to its agent."""
+        self._reserve(call)
+        if call.ticket is not None and call.ticket.granted:
+            self._ledger.put(self._running(call, self._ledger.steps[call.key]))
+
+    def _reserve(self, call: StepCall) -> None:
         self._calls[call.key] = call
         call.execution = None
-        call.ticket = self._services.agents.reserve(call.step.agent.name, lambda: self._in_line(call))
-        if call.ticket.granted:
-            self._record_running(call)
+        call.ticket = self._services.agents.reserve(call.step.agent.name, partial(self._in_line, call))
 
     def resume(self, call: StepCall) -> None:
         """Go on with a step that an earlier run left pending or broke off."""
@@ -146,29 +190,26 @@ class Dispatch:
     def _in_line(self, call: StepCall) -> None:
         """Something changed for a call in line: it has a slot now, or the breaker opened and it may park."""
         if call.ticket is not None and call.ticket.granted:
-            self._record_running(call)
+            self._ledger.put(self._running(call, self._ledger.steps[call.key]))
         self._flush()
 
-    def _record_running(self, call: StepCall) -> None:
+    def _running(self, call: StepCall, step: StepRecord) -> StepRecord:
         """The record that must be durable before the body starts."""
         now = self._services.clock.now()
         hard_end = self._ledger.task.hard_end
         complete_by = now + self._services.time_for_step(call.step)
         if hard_end is not None:
             complete_by = min(complete_by, hard_end)
-        step = self._ledger.steps[call.key]
-        self._ledger.put(
-            replace(
-                step,
-                state=StepState.RUNNING,
-                attempt=step.attempt + 1,
-                complete_by=complete_by,
-                started_at=step.started_at or now,
-                ended_at=None,
-                error=None,
-            )
-        )
         self._to_send.append(call)
+        return replace(
+            step,
+            state=StepState.RUNNING,
+            attempt=step.attempt + 1,
+            complete_by=complete_by,
+            started_at=step.started_at or now,
+            ended_at=None,
+            error=None,
+        )
 
     def take_to_send(self) -> list[StepCall]:
         """The calls whose running record goes into the next transition."""
@@ -184,12 +225,13 @@ class Dispatch:
     def _send(self, call: StepCall) -> None:
         record = self._ledger.steps[call.key]
         request = self._request(record, call)
+        call.due = self._services.clock.monotonic() + request.remaining_seconds
+        if call.due < self._alarm_at:
+            self._look_at_clock(call.due)
         # One that had to wait for the disk past its complete-by is not started any more.
-        call.alarm = self._services.alarms.after(request.remaining_seconds, lambda: self._expired(call))
         if request.remaining_seconds > 0 and call.ticket is not None:
-            attempt = record.attempt
             call.execution = self._services.agents.execute(
-                call.ticket, request, lambda reply: self._replied(call, attempt, reply)
+                call.ticket, request, partial(self._replied, call, record.attempt)
             )
 
     def _request(self, record: StepRecord, call: StepCall) -> Request:
@@ -216,7 +258,7 @@ class Dispatch:
         if self._calls.get(call.key) is not call or record.attempt != attempt:
             emit(LATE_REPLY, task_id=self._ledger.task.id, step=call.key)
             return
-        self._silence(call)
+        call.due = None
         match reply:
             case Completed(output=output):
                 self._ledger.came_further()
@@ -226,9 +268,37 @@ class Dispatch:
             case Deferred(error=error, unsure=unsure):
                 self._again(call, replace(record, unsure=record.unsure or unsure, error=error))
 
+    def _look_at_clock(self, at: float) -> None:
+        """Ask at that time, and no later, whether something is due."""
+        self._forget_clock()
+        self._alarm_at = at
+        self._alarm = self._services.alarms.after(
+            at - self._services.clock.monotonic(), self._clock_looked_at
+        )
+
+    def _clock_looked_at(self) -> None:
+        self._forget_clock()
+        now = self._services.clock.monotonic()
+        for call in [call for call in self._calls.values() if call.due is not None and call.due <= now]:
+            self._expired(call)
+        due = min((call.due for call in self._calls.values() if call.due is not None), default=_NEVER)
+        if due < self._alarm_at:
+            self._look_at_clock(due)
+
+    def _forget_clock(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = None
+        self._alarm_at = _NEVER
+
+    def stop(self) -> None:
+        """The run is over; nobody is asked for anything any more."""
+        self.withdraw_all()
+        self._forget_clock()
+
     def _expired(self, call: StepCall) -> None:
         """The complete-by passed and the agent said nothing."""
-        self._silence(call)
+        call.due = None
         if self._ledger.steps[call.key].complete_by == self._ledger.task.hard_end:
             return  # It ends with its task, which is stopped at this very instant.
         began = call.execution is not None
@@ -271,19 +341,13 @@ class Dispatch:
         del self._calls[call.key]
         self._settled(call, replace(record, ended_at=self._services.clock.now()))
 
-    @staticmethod
-    def _silence(call: StepCall) -> None:
-        if call.alarm is not None:
-            call.alarm.cancel()
-            call.alarm = None
-
     # The workflow no longer wants it
 
     def withdraw(self, call: StepCall) -> None:
         """Stop a step that nobody waits for any more; what it did so far may have taken effect."""
         if self._calls.pop(call.key, None) is None:
             return
-        self._silence(call)
+        call.due = None
         if call.execution is None:
             self._leave_the_line(call)
         else:
@@ -301,22 +365,23 @@ class Dispatch:
         error = Failure("Cancelled", "the workflow stopped waiting for this step", step=call.key)
         record = self._ledger.steps[call.key]
         self._ledger.put(replace(record, state=StepState.FAILED, error=error, unsure=True))
-        self._ending += 1
+        self.ending += 1
         execution.cancel(lambda: self._ended(call))
 
     def withdraw_all(self) -> None:
-        for call in list(self._calls.values()):
-            self.withdraw(call)
+        if self._calls:
+            for call in list(self._calls.values()):
+                self.withdraw(call)
 
     def _ended(self, call: StepCall) -> None:
         """A withdrawn body is known to have stopped."""
         self._ledger.put(replace(self._ledger.steps[call.key], ended_at=self._services.clock.now()))
-        self._ending -= 1
-        if self._ending == 0 and self._when_quiet is not None:
+        self.ending -= 1
+        if self.ending == 0 and self._when_quiet is not None:
             self._when_quiet()
 
     def when_quiet(self, callback: Callable[[], None]) -> None:
         """Call back once every withdrawn body has stopped."""
         self._when_quiet = callback
-        if self._ending == 0:
+        if self.ending == 0:
             callback()

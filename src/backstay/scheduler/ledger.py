@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -116,36 +115,48 @@ class Ledger:
     def write(self, services: Services, settle: Settle) -> None:
         """Hand what changed since the last time to the store; ``settle`` hears how that went."""
         at = services.clock.now()
-        for step in self._passed:
-            services.apply(self._transition(services.owner, at, [step]), _ignore)
+        for passed in self._passed:
+            services.apply(self._passing(services.owner, at, passed), _ignore)
         if self._task_changed:
             self.task = replace(self.task, updated_at=at)
-        steps = [self.steps[key] for key in self._changed]
-        transition = self._transition(
-            services.owner,
-            at,
-            steps,
+        steps = []
+        for key in self._changed:
+            step = self.steps[key]
+            self._states[key] = step.state
+            steps.append(step)
+        transition = Transition(
+            owner=services.owner,
+            task_key=self.task.key,
+            lock_number=self.task.lock_number,
+            at=at,
+            steps=steps,
             task=self.task if self._task_changed else None,
-            children=self._children,
-            consumed=self._consumed,
-            alerts=self._alerts,
+            # Not our own empty lists: what is put into them later belongs to a later transition.
+            children=self._children or (),
+            consumed=self._consumed or (),
+            alerts=self._alerts or (),
         )
         if self._alerts:
             settle = _telling(self._alerts, settle)
-        self._states.update((step.key, step.state) for step in steps)
-        self._passed = []
-        self._changed = set()
-        self._task_changed = False
-        self._children = []
-        self._consumed = []
-        self._alerts = []
+        self._handed_over()
         services.apply(transition, settle)
 
-    def _transition(self, owner: Owner, at: datetime, steps: list[StepRecord], **more: Any) -> Transition:
+    def _passing(self, owner: Owner, at: datetime, step: StepRecord) -> Transition:
         task = self.task
-        return Transition(
-            owner=owner, task_key=task.key, lock_number=task.lock_number, at=at, steps=steps, **more
-        )
+        return Transition(owner=owner, task_key=task.key, lock_number=task.lock_number, at=at, steps=[step])
+
+    def _handed_over(self) -> None:
+        self._changed.clear()
+        self._task_changed = False
+        # Most turns have none of these.
+        if self._passed:
+            self._passed = []
+        if self._children:
+            self._children = []
+        if self._consumed:
+            self._consumed = []
+        if self._alerts:
+            self._alerts = []
 
     def _one_arrow(self, step: StepRecord) -> bool:
         """Whether the store can take ``step`` from the form it knows to this one."""

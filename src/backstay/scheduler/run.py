@@ -168,9 +168,7 @@ class Run:
             return
         deliveries = self._deliveries
         try:
-            self._loop.drain()
-            while not (self._main.done() or deliveries.broken) and deliveries.next():
-                self._loop.drain()
+            deliveries.deliver(self._main)
             # Now, and not at the end: nothing that comes after the forgotten call is sent out yet.
             if not self._main.done() and (dropped := deliveries.dropped()):
                 raise NotAwaited(dropped)
@@ -200,27 +198,33 @@ class Run:
         sending = self._dispatch.take_to_send()
         reviving = self._deliveries.take_reviving()
         left = self._waits.take_left()
-        self._apply(lambda: self._written(sending, reviving, left))
+        self._ledger.write(self._services, partial(self._written, sending, reviving, left))
 
-    def _apply(self, written: Callable[[], None]) -> None:
-        def settle(refusal: BackstayError | None) -> None:
-            if refusal is None:
-                written()
-            else:
-                self._lost(str(refusal))
-
-        self._ledger.write(self._services, settle)
-
-    def _written(self, sending: list[StepCall], reviving: list[Call], left: list[LeftChild]) -> None:
-        self._deliveries.stop_children(left)
+    def _written(
+        self,
+        sending: list[StepCall],
+        reviving: list[Call],
+        left: list[LeftChild],
+        refusal: BackstayError | None,
+    ) -> None:
+        if refusal is not None:
+            self._lost(str(refusal))
+            return
+        if left:
+            self._deliveries.stop_children(left)
         if self._phase is _Phase.STOPPING and self.task.parked:
             self._close()
         if self._phase is not _Phase.RUNNING:
             return
         self._dispatch.send(sending)
-        self._deliveries.revive(reviving)
+        if reviving:
+            self._deliveries.revive(reviving)
         if self._waits.unconfirmed:
             self._services.desk.look_again(self.task.key)
+
+    def _ended(self, refusal: BackstayError | None) -> None:
+        if refusal is not None:
+            self._lost(str(refusal))
 
     def _lost(self, why: str) -> None:
         """The task is not ours any more: whatever we computed must be dropped."""
@@ -231,7 +235,7 @@ class Run:
 
     def _may_park(self) -> bool:
         """Whether nothing can move for a while, so that the task need not stay in memory."""
-        if self._deliveries.pending or self._waits.unconfirmed:
+        if self._dispatch.moving or self._deliveries.pending or self._waits.unconfirmed:
             return False
         if self._dispatch.waiting and self._dispatch.parked_for_seconds() < PARK_FROM.total_seconds():
             return False
@@ -294,6 +298,9 @@ class Run:
         if self._deliveries.live:
             self._deliveries.keep_arrived()
         ending = decide()  # By what is known of every step, and no sooner.
+        if self._deliveries.quiet and not self._loop.branching:
+            self._finish(ending)
+            return
         self._dispatch.withdraw_all()
         if isinstance(self._deliveries.broken, NotAwaited):
             self._deliveries.forget_begun()
@@ -336,7 +343,7 @@ class Run:
             self._undo(self._ledger, ending.error)
             return
         conclude(self._ledger, ending)
-        self._apply(lambda: None)
+        self._ledger.write(self._services, self._ended)
 
     def _close(self) -> None:
         if self._phase is _Phase.CLOSED:
@@ -345,7 +352,7 @@ class Run:
         self._phase = _Phase.CLOSED
         if self._hard_end is not None:
             self._hard_end.cancel()
-        self._dispatch.withdraw_all()
+        self._dispatch.stop()
         self._waits.stop()
         self._loop.abandon()
         self._deliveries.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from functools import partial
 
 from backstay.clock import Clock
 from backstay.errors import BackstayError
@@ -33,14 +34,14 @@ class Unanswered:
             self._pulse.felt()
         number = next(self._numbers)
         self._open[number] = None
+        return partial(self._settled, number, settle)
 
-        def settled(refusal: BackstayError | None) -> None:
-            del self._open[number]
-            self._pulse.felt()
+    def _settled(self, number: int, settle: Settle, refusal: BackstayError | None) -> None:
+        del self._open[number]
+        self._pulse.felt()
+        if not self._answered.is_set():
             self._answered.set()
-            settle(refusal)
-
-        return settled
+        settle(refusal)
 
     async def those_of_now(self) -> None:
         """Wait until each of them is answered, but not for those that are handed in meanwhile."""

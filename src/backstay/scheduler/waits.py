@@ -29,21 +29,32 @@ _OVER: Final = frozenset({TaskState.PROCESSED, TaskState.UNDONE, TaskState.UNDO_
 class Wait:
     """A sleep, a signal or a child that the workflow is waiting for."""
 
-    __slots__ = ("alarm", "child_id", "codec", "confirmed", "future", "key", "kind", "name", "signal")
+    __slots__ = (
+        "_first",
+        "alarm",
+        "child_id",
+        "codec",
+        "confirmed",
+        "future",
+        "key",
+        "kind",
+        "name",
+        "signal",
+    )
 
     future: asyncio.Future[Any]  # made when the call is awaited
 
     def __init__(
         self,
-        key: str,
-        kind: StepKind,
+        record: StepRecord,
         *,
         name: str,
         codec: TypeCodec = _ANYTHING,
         child_id: str = "",
     ) -> None:
-        self.key = key
-        self.kind = kind
+        self._first = record
+        self.key = record.key
+        self.kind = kind = record.kind
         self.name = name
         self.codec = codec
         self.child_id = child_id
@@ -52,6 +63,17 @@ class Wait:
         self.alarm: Alarm | None = None
         # What it was given, from then on until the workflow has it.
         self.signal: Signal | None = None
+
+    @property
+    def operation(self) -> str:
+        return self._first.operation
+
+    @property
+    def input(self) -> bytes:
+        return self._first.input or b""
+
+    def first_record(self, _task_key: int) -> StepRecord:
+        return self._first
 
     def result(self, record: StepRecord) -> Any:
         return self.codec.decode(record.output or b"null")
@@ -100,7 +122,7 @@ class Waits:
 
     @property
     def unconfirmed(self) -> bool:
-        return any(not wait.confirmed for wait in self._waits.values())
+        return bool(self._waits) and any(not wait.confirmed for wait in self._waits.values())
 
     def next_due(self) -> datetime | None:
         """When the first of them ends by itself, if any does."""

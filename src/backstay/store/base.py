@@ -95,7 +95,7 @@ class Submitted(msgspec.Struct, frozen=True):
     created: bool
 
 
-class Transition(msgspec.Struct, frozen=True, kw_only=True):
+class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one turn of a run changed: whole rows, written together or not at all."""
 
     owner: Owner

@@ -32,12 +32,14 @@ class Fences:
     def refusal(self, transition: Transition) -> BackstayError | None:
         """Why this transition must not be written, or ``None``: then the next meets the lock it leaves."""
         owner = transition.owner
+        key = transition.task_key
         if self._epochs.get(owner.id) != owner.epoch:
             return LeaseLost("this instance", owner.id)
-        if self._locks.get(transition.task_key) != (owner.id, transition.lock_number):
-            return LeaseLost(f"task {transition.task_key}", owner.id)
-        if transition.task is not None:
-            self._locks[transition.task_key] = (transition.task.locked_by, transition.task.lock_number)
+        if self._locks.get(key) != (owner.id, transition.lock_number):
+            return LeaseLost(f"task {key}", owner.id)
+        task = transition.task
+        if task is not None:
+            self._locks[key] = (task.locked_by, task.lock_number)
         return None
 
 
@@ -58,9 +60,12 @@ class Rows:
             self.steps[(step.task_key, step.key)] = step
         if transition.task is not None:
             self.tasks[transition.task_key] = transition.task
-        self.children.extend((child, transition.at) for child in transition.children)
-        self.consumed.extend((transition.task_key, number, key) for number, key in transition.consumed)
-        self.alerts.extend((alert, transition.at) for alert in transition.alerts)
+        if transition.children:
+            self.children.extend((child, transition.at) for child in transition.children)
+        if transition.consumed:
+            self.consumed.extend((transition.task_key, number, key) for number, key in transition.consumed)
+        if transition.alerts:
+            self.alerts.extend((alert, transition.at) for alert in transition.alerts)
 
     @property
     def settled(self) -> list[TaskRecord]:
@@ -74,8 +79,9 @@ class Rows:
         changes.claimable = changes.claimable or freed or bool(self.children)
 
 
-def owners(posted: Iterable[Posted]) -> set[Owner]:
-    return {transition.owner for transition, _ in posted}
+def owners(posted: Iterable[Posted]) -> list[Owner]:
+    """Who acts in a batch; usually it is one, and always the same object."""
+    return [*{id(transition.owner): transition.owner for transition, _ in posted}.values()]
 
 
 def task_keys(posted: Iterable[Posted]) -> set[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -50,6 +51,9 @@ _decode_runs: Final = msgspec.json.Decoder(tuple[tuple[str, int], ...]).decode
 _decode_roles: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode_report: Final = msgspec.json.Decoder(Report).decode
 _decode_facts: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+# The plain text of a word: SQLite's driver takes its time over anything that is not exactly a str or an int.
+_word: Final = attrgetter("_value_")
 
 # Looking a word up is several times faster than calling the enum.
 _TASK_STATES: Final = {state.value: state for state in TaskState}
@@ -108,7 +112,7 @@ class Outgoing:
 
     def value(self, task_key: int, value: bytes | None) -> bytes | None:
         """What the row of a task holds for ``value``."""
-        if value is None or not self.is_large(value):
+        if value is None or len(value) <= self._inline_bytes_max:
             return value
         check = claim_check(value)
         self.payloads.append((task_key, check[1:].decode(), value))
@@ -126,11 +130,18 @@ class Outgoing:
 
 
 class Shape:
-    """How one database keeps the fields that databases keep differently: instants."""
+    """How one database keeps the fields that databases keep differently: instants, and yes or no."""
 
-    def __init__(self, *, stored: Callable[[datetime], Any], instant: Callable[[Any], datetime]) -> None:
+    def __init__(
+        self,
+        *,
+        stored: Callable[[datetime], Any],
+        instant: Callable[[Any], datetime],
+        flag: Callable[[bool], Any] = bool,
+    ) -> None:
         self._stored = stored
         self._instant = instant
+        self._flag = flag
 
     def stored(self, instant: datetime | None) -> Any:
         return None if instant is None else self._stored(instant)
@@ -171,7 +182,7 @@ class Shape:
         """The parameters of ``put_task``."""
         return (
             task.key,
-            task.state,
+            _word(task.state),
             outgoing.value(task.key, task.output),
             None if task.error is None else _encode(task.error),
             self.stored(task.complete_by),
@@ -180,7 +191,7 @@ class Shape:
             task.failure_count,
             task.crash_count,
             self.stored(task.wake_at),
-            task.parked,
+            self._flag(task.parked),
             self.stored(task.updated_at),
             task.request,
         )
@@ -227,29 +238,30 @@ class Shape:
         )
 
     def step_row(self, step: StepRecord, outgoing: Outgoing) -> Row:
-        """The parameters of ``put_step``."""
-        task_key = step.task_key
+        """The parameters of ``put_step``. Every step is written twice or more: no call that can be spared."""
+        task_key, complete_by, ended_at = step.task_key, step.complete_by, step.ended_at
+        stored, flag, value = self._stored, self._flag, outgoing.value
         return (
             task_key,
             step.key,
-            step.kind,
+            _word(step.kind),
             step.agent,
             step.operation,
-            step.state,
+            _word(step.state),
             step.attempt,
             step.failure_count,
-            self.stored(step.complete_by),
-            outgoing.value(task_key, step.input),
-            outgoing.value(task_key, step.output),
+            None if complete_by is None else stored(complete_by),
+            value(task_key, step.input),
+            value(task_key, step.output),
             None if step.error is None else _encode(step.error),
-            self.stored(step.started_at),
-            self.stored(step.ended_at),
+            None if step.started_at is None else stored(step.started_at),
+            None if ended_at is None else stored(ended_at),
             step.position,
-            step.undo,
+            None if step.undo is None else _word(step.undo),
             step.undo_attempt,
             step.undo_failures,
-            step.pivot,
-            step.unsure,
+            flag(step.pivot),
+            flag(step.unsure),
         )
 
     def instance_record(self, row: Row) -> InstanceRecord:

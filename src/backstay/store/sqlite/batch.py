@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from backstay.domain.states import TaskState
+from backstay.domain.task import NewTask
 from backstay.errors import BackstayError, Conflict
-from backstay.store.base import Changes, Transition
+from backstay.store.base import Changes, Submitted, Transition
 from backstay.store.commit import Fences, Posted, Rows, owners, task_keys
 from backstay.store.sqlite.connection import REFUSALS
 from backstay.store.sqlite.tables import Tables
@@ -25,6 +28,14 @@ def write_transitions(tables: Tables, posted: list[Posted], changes: Changes) ->
         return refusals
     # One of them breaks a rule of the schema. The others must not suffer: each by itself.
     return [refusal or _write(tables, [transition], changes) for transition, refusal in pairs]
+
+
+def enter_all(tables: Tables, tasks: list[tuple[NewTask, datetime]]) -> list[Submitted]:
+    """Enter new tasks in a few statements. Raises Conflict if not all are new: nothing may stay then."""
+    entered = tables.enter_all(tasks)
+    if entered is None:
+        raise Conflict("not all ids are new")
+    return entered
 
 
 def _write(tables: Tables, transitions: list[Transition], changes: Changes) -> BackstayError | None:

@@ -59,6 +59,8 @@ INLINE_BYTES_MAX: Final = 16 * 1024
 class SqliteStore:
     """The state store in one file. One writer thread commits; a few threads read beside it."""
 
+    ahead: Final = timedelta(0)  # The file is on this machine.
+
     def __init__(
         self, url: str, *, inline_bytes_max: int = INLINE_BYTES_MAX, boundary: Boundary | None = None
     ) -> None:
@@ -75,10 +77,6 @@ class SqliteStore:
     @property
     def path(self) -> Path:
         return self._path
-
-    @property
-    def ahead(self) -> timedelta:
-        return timedelta(0)  # The file is on this machine.
 
     @property
     def supervision(self) -> SqliteSupervision:
@@ -168,11 +166,7 @@ class SqliteStore:
     # The way in
 
     async def submit(self, tasks: Sequence[NewTask], *, now: datetime) -> list[Submitted | BackstayError]:
-        def operation(tables: Tables, changes: Changes) -> list[Submitted | BackstayError]:
-            changes.claimable = True
-            return [tables.enter(task, now) for task in tasks]
-
-        return await self._session.write(operation)
+        return await self._session.writer.enter(tasks, now=now)
 
     async def submit_within(
         self,
@@ -198,13 +192,22 @@ class SqliteStore:
             tasks: list[TaskRecord] = []
             for run in runs:
                 if len(tasks) < limit:
-                    tasks += _claim_of(tables, owner, run, limit=limit - len(tasks), now=now)
+                    tasks += tables.claim(
+                        owner,
+                        workflow=run.workflow,
+                        version=run.version,
+                        limit=limit - len(tasks),
+                        complete_by=now + run.complete_by,
+                        now=now,
+                    )
             return _with_history(tables, tasks)
 
         return await self._session.write(operation)
 
     def apply(self, transition: Transition, settle: Settle) -> None:
-        self._session.writer.post(transition, settle)
+        if self._open is None:
+            raise self._not_open()
+        self._open.writer.post(transition, settle)
 
     async def standing(self, keys: Sequence[int]) -> list[Standing]:
         def look(tables: Tables) -> list[Standing]:
@@ -310,20 +313,6 @@ class SqliteStore:
 
     def _not_open(self) -> Closed:
         return Closed(f"{self._path.name} is not open")
-
-
-def _claim_of(tables: Tables, owner: Owner, run: Runnable, *, limit: int, now: datetime) -> list[TaskRecord]:
-    rows = tables.run(
-        "claim_tasks",
-        owner=owner.id,
-        workflow=run.workflow,
-        version=run.version,
-        complete_by=micros(now + run.complete_by),
-        limit=limit,
-        now=micros(now),
-    ).fetchall()
-    # RETURNING promises no order.
-    return sorted(tables.task_records(rows), key=lambda task: task.key)
 
 
 def _with_history(tables: Tables, tasks: list[TaskRecord]) -> list[Claimed]:

@@ -35,8 +35,9 @@ from backstay.store.rows import (
 from backstay.store.sqlite.rows import SHAPE, micros
 
 # Rows per statement. The largest keeps below the 32,766 parameters that SQLite allows.
-CHUNKS: Final = (512, 64, 8, 1)
+CHUNKS: Final = (1024, 256, 64, 16, 4, 1)
 
+_decode_tasks: Final = msgspec.json.Decoder(list[list[Any]]).decode
 _decode_locks: Final = msgspec.json.Decoder(list[tuple[int, str | None, int]]).decode
 
 
@@ -57,18 +58,20 @@ class Tables:
     def run_many(self, query: str, rows: Iterable[Row]) -> None:
         self.connection.executemany(self._queries[query], rows)
 
-    def run_rows(self, query: str, rows: Sequence[Row]) -> None:
-        """Run a query whose ``{rows}`` stands for many rows, as few times as possible.
+    def run_rows(self, query: str, rows: Sequence[Row]) -> int:
+        """Run a query whose ``{rows}`` stands for many rows, as few times as possible; how many it changed.
 
         ``executemany`` gives up the interpreter lock and begs for it back once per row; beside a
         busy event loop that is what a row costs. Chunks of a few sizes keep the statements cached.
         """
-        done = 0
+        done = changed = 0
         for size in CHUNKS:
             while len(rows) - done >= size:
                 chunk = rows[done : done + size]
-                self.connection.execute(self._chunk_sql(query, size, len(chunk[0])), [*chain(*chunk)])
+                sql = self._chunk_sql(query, size, len(chunk[0]))
+                changed += self.connection.execute(sql, [*chain.from_iterable(chunk)]).rowcount
                 done += size
+        return changed
 
     def _chunk_sql(self, query: str, size: int, width: int) -> str:
         known = self._chunk_sqls.get((query, size))
@@ -87,6 +90,24 @@ class Tables:
             return Submitted(first_record(key, new, now), created=True)
         return known_task(new, self.task(new.id))
 
+    def enter_all(self, tasks: Sequence[tuple[NewTask, datetime]]) -> list[Submitted] | None:
+        """Enter new tasks in a few statements; ``None`` if not all are new: the others must not stay."""
+        [highest] = self.run("highest_key").fetchone()
+        outgoing = self._outgoing()
+        rows: list[Row] = []
+        answers: list[Submitted] = []
+        planned: list[StepRecord] = []
+        for key, (new, now) in enumerate(tasks, start=highest + 1):
+            rows.append((key, *SHAPE.new_task_row(new, now, outgoing)))
+            outgoing.entered(key, new)
+            planned += [msgspec.structs.replace(step, task_key=key) for step in new.plan]
+            answers.append(Submitted(first_record(key, new, now), created=True))
+        if self.run_rows("insert_tasks", rows) < len(rows):
+            return None
+        self._put_payloads(outgoing)
+        self.put_steps(planned)
+        return answers
+
     def insert_task(self, new: NewTask, now: datetime) -> int | None:
         """The key of the new task, or ``None`` when its id is taken."""
         outgoing = self._outgoing()
@@ -100,6 +121,17 @@ class Tables:
         if new.plan:
             self.put_steps(msgspec.structs.replace(step, task_key=key) for step in new.plan)
         return key
+
+    def claim(
+        self, owner: Owner, *, workflow: str, version: int, limit: int, complete_by: datetime, now: datetime
+    ) -> list[TaskRecord]:
+        """Lock up to ``limit`` tasks for ``owner``, oldest first."""
+        [keys] = self.run("claimable_keys", workflow=workflow, version=version, limit=limit).fetchone()
+        if keys == "[]":
+            return []
+        self.run("claim_tasks", owner=owner.id, keys=keys, complete_by=micros(complete_by), now=micros(now))
+        [rows] = self.run("claimed_tasks", keys=keys).fetchone()
+        return self.task_records([*map(_with_bytes, _decode_tasks(rows))])
 
     def task(self, task_id: str) -> TaskRecord:
         found = self.tasks_by_id([task_id])
@@ -229,3 +261,11 @@ class Tables:
             return {}
         found = self.run("payloads_of", wanted=as_json(wanted)).fetchall()
         return {(task_key, digest): body for task_key, digest, body in found}
+
+
+def _with_bytes(row: list[Any]) -> list[Any]:
+    """A row that came as JSON: what is kept as bytes had to travel as text."""
+    for place in TASK_VALUES:
+        if row[place] is not None:
+            row[place] = row[place].encode()
+    return row

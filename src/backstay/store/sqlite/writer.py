@@ -13,16 +13,19 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from backstay.domain.task import NewTask
 from backstay.errors import BackstayError, Closed, StoreUnavailable
 from backstay.observe import log
-from backstay.store.base import Changes, Listener, Settle, Transition
+from backstay.store.base import Changes, Listener, Settle, Submitted, Transition
 from backstay.store.commit import Posted, settle_all
-from backstay.store.sqlite.batch import write_transitions
+from backstay.store.sqlite.batch import enter_all, write_transitions
 from backstay.store.sqlite.connection import REFUSALS, translated
 from backstay.store.sqlite.tables import Tables
 
@@ -37,6 +40,7 @@ FOREIGN_POLL_SECONDS: Final = 0.05
 _NOTHING: Final = Changes()
 
 Operation = Callable[[Tables, Changes], Any]
+Answers = list[Submitted | BackstayError]
 
 #: Called around each commit with "before" or "after"; tests end the process there.
 Boundary = Callable[[str], None]
@@ -48,6 +52,32 @@ class _Call:
     future: asyncio.Future[Any]
 
 
+@dataclass(slots=True)
+class _Submission:
+    tasks: Sequence[NewTask]
+    now: datetime
+    future: asyncio.Future[Any]
+
+    def enter(self, tables: Tables, _changes: Changes) -> Answers:
+        return [tables.enter(task, self.now) for task in self.tasks]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What goes into one transaction."""
+
+    posted: list[Posted]
+    submissions: list[_Submission]
+    calls: list[_Call]
+
+    @property
+    def waiting(self) -> list[_Submission | _Call]:
+        return [*self.submissions, *self.calls]
+
+
+_Entry = Posted | _Submission | _Call
+
+
 class Writer:
     """Owns the writing connection and its thread."""
 
@@ -56,7 +86,7 @@ class Writer:
         self._connection = tables.connection
         self._path = path
         self._boundary = boundary or (lambda _moment: None)
-        self._inbox: deque[_Call | Posted] = deque()
+        self._inbox: deque[_Entry] = deque()
         self._kept: list[Posted] = []
         self._wake = threading.Event()
         self._closing = False
@@ -70,14 +100,24 @@ class Writer:
     # On the event loop
 
     def post(self, transition: Transition, settle: Settle) -> None:
-        self._check_open()
-        self._hand_in((transition, settle))
+        if self._closing:
+            self._check_open()
+        self._inbox.append((transition, settle))
+        if not self._wake.is_set():
+            self._wake.set()
 
     async def call(self, operation: Operation) -> Any:
         """Run ``operation`` within the next commit; its result, or its error, comes back from here."""
         self._check_open()
         future: asyncio.Future[Any] = self._loop.create_future()
         self._hand_in(_Call(operation, future))
+        return await future
+
+    async def enter(self, tasks: Sequence[NewTask], *, now: datetime) -> Answers:
+        """Enter tasks with the next commit; those whose ids are taken are answered for."""
+        self._check_open()
+        future: asyncio.Future[Answers] = self._loop.create_future()
+        self._hand_in(_Submission(tasks, now, future))
         return await future
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -98,7 +138,7 @@ class Writer:
         if self._closing:
             raise Closed(f"{self._path.name} is closed")
 
-    def _hand_in(self, entry: _Call | Posted) -> None:
+    def _hand_in(self, entry: _Entry) -> None:
         self._inbox.append(entry)
         if not self._wake.is_set():
             self._wake.set()
@@ -119,42 +159,60 @@ class Writer:
         self._connection.close()
         self._report(self._give_up)
 
-    def _take(self) -> list[_Call | Posted]:
+    def _take(self) -> _Batch:
         inbox = self._inbox
-        return [inbox.popleft() for _ in range(min(len(inbox), BATCH_MAX))]
-
-    def _write(self, batch: list[_Call | Posted]) -> None:
-        calls = [entry for entry in batch if isinstance(entry, _Call)]
-        posted = self._kept + [entry for entry in batch if not isinstance(entry, _Call)]
+        batch = _Batch(self._kept, [], [])
         self._kept = []
+        for _ in range(min(len(inbox), BATCH_MAX)):
+            entry = inbox.popleft()
+            if isinstance(entry, tuple):
+                batch.posted.append(entry)
+            elif isinstance(entry, _Call):
+                batch.calls.append(entry)
+            else:
+                batch.submissions.append(entry)
+        return batch
+
+    def _write(self, batch: _Batch) -> None:
         changes = Changes(settled=[], touched=[])
         try:
-            refusals, answers = self._transaction(posted, calls, changes)
+            refusals, answers = self._transaction(batch, changes)
         except sqlite3.Error as error:
             self._abandon()
-            self._kept = posted
+            self._kept = batch.posted
             failure = translated(error, self._path)
-            self._report(lambda: _answer_all(calls, failure))
+            self._report(lambda: _answer_all(batch.waiting, failure))
             return
         except Exception as error:  # noqa: BLE001
             # A mistake of ours in one batch must not end the thread that all others depend on.
             self._abandon()
             log.exception("a batch could not be written")
             failure = StoreUnavailable(f"{self._path.name}: {error!r}")
-            refusals, answers = [failure] * len(posted), [failure] * len(calls)
-        self._report(lambda: self._settle(posted, refusals, calls, answers, changes))
+            refusals, answers = [failure] * len(batch.posted), [failure] * len(batch.waiting)
+        self._report(lambda: self._settle(batch, refusals, answers, changes))
 
-    def _transaction(
-        self, posted: list[Posted], calls: list[_Call], changes: Changes
-    ) -> tuple[list[BackstayError | None], list[Any]]:
+    def _transaction(self, batch: _Batch, changes: Changes) -> tuple[list[BackstayError | None], list[Any]]:
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
-        refusals = write_transitions(self._tables, posted, changes) if posted else []
-        answers = [self._run(call.operation, changes) for call in calls]
+        refusals = write_transitions(self._tables, batch.posted, changes) if batch.posted else []
+        # Before the claims, which may be for them.
+        answers = self._enter(batch.submissions, changes) if batch.submissions else []
+        answers += [self._run(call.operation, changes) for call in batch.calls]
         self._boundary("before")
         connection.execute("COMMIT")
         self._boundary("after")
         return refusals, answers
+
+    def _enter(self, submissions: list[_Submission], changes: Changes) -> list[Any]:
+        """All at once; one by one when an id is taken, or something is wrong with one of them."""
+        changes.claimable = True
+        if len(submissions) > 1:
+            wanted = [(task, one.now) for one in submissions for task in one.tasks]
+            entered = self._run(lambda tables, _: enter_all(tables, wanted), changes)
+            if not isinstance(entered, Exception):
+                answers = iter(entered)
+                return [[*islice(answers, len(one.tasks))] for one in submissions]
+        return [self._run(one.enter, changes) for one in submissions]
 
     def _run(self, operation: Operation, changes: Changes) -> Any:
         """One operation, undone alone when it refuses; a failure of the database itself fails the batch."""
@@ -202,16 +260,11 @@ class Writer:
             settle(Closed(f"{self._path.name} was closed before this could be written"))
 
     def _settle(
-        self,
-        posted: list[Posted],
-        refusals: list[BackstayError | None],
-        calls: list[_Call],
-        answers: list[Any],
-        changes: Changes,
+        self, batch: _Batch, refusals: list[BackstayError | None], answers: list[Any], changes: Changes
     ) -> None:
-        settle_all(zip(posted, refusals, strict=True))
-        for call, answer in zip(calls, answers, strict=True):
-            _answer(call, answer)
+        settle_all(zip(batch.posted, refusals, strict=True))
+        for one, answer in zip(batch.waiting, answers, strict=True):
+            _answer(one, answer)
         if changes != _NOTHING:
             self.tell(changes)
 
@@ -221,15 +274,15 @@ def _data_version(connection: sqlite3.Connection) -> int:
     return version
 
 
-def _answer_all(calls: list[_Call], failure: BackstayError) -> None:
-    for call in calls:
-        _answer(call, failure)
+def _answer_all(waiting: list[_Submission | _Call], failure: BackstayError) -> None:
+    for one in waiting:
+        _answer(one, failure)
 
 
-def _answer(call: _Call, answer: Any) -> None:
-    if call.future.done():
+def _answer(one: _Submission | _Call, answer: Any) -> None:
+    if one.future.done():
         return  # The caller no longer waits.
     if isinstance(answer, Exception):
-        call.future.set_exception(answer)
+        one.future.set_exception(answer)
     else:
-        call.future.set_result(answer)
+        one.future.set_result(answer)

@@ -34,21 +34,13 @@ SELECT json_group_array(json_array(key, locked_by, lock_number)) FROM task
  WHERE key IN (SELECT value FROM json_each(:keys));
 
 -- name: claim_tasks
--- Oldest first, so that nothing starves. The inner SELECT and the UPDATE are one statement: SQLite
--- admits one writer, so no second claim can fall between them. An undo that nobody holds is
--- claimed like a pending task and stays in its state. What is paused is left alone, undos as well.
+-- Those that claimable_keys found: SQLite admits one writer, so nobody else can have claimed them since. An
+-- undo that nobody holds is claimed like a pending task and stays in its state.
 UPDATE task
    SET state = CASE state WHEN 'pending' THEN 'processing' ELSE state END,
        locked_by = :owner, lock_number = lock_number + 1, complete_by = :complete_by,
        wake_at = NULL, updated_at = :now
- WHERE key IN (
-       SELECT key FROM task INDEXED BY task_claimable
-        WHERE workflow = :workflow AND version = :version
-          AND locked_by IS NULL AND parked = 0 AND state IN ('pending', 'undoing')
-          AND NOT EXISTS (SELECT 1 FROM control WHERE subject = 'workflow' AND name = :workflow AND paused = 1)
-        ORDER BY key
-        LIMIT :limit)
-RETURNING {task_columns};
+ WHERE key IN (SELECT value FROM json_each(:keys));
 
 -- name: put_task
 -- A request stays until it is answered or too late: one that arrived after the holder last looked

@@ -1,0 +1,67 @@
+"""The benches by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bench import (
+    back_ends,
+    beside_peers,
+    branches,
+    claim,
+    five_steps,
+    growth,
+    idle_supervisor,
+    memory,
+    replay,
+    submit,
+)
+from bench.databases import DATABASES, Database
+from bench.options import Options
+from bench.progress import say
+from bench.report import Row
+
+#: On the stores of these names.
+Measure = Callable[[Sequence[str], Options], Iterator[Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    name: str
+    #: One line: what is measured.
+    title: str
+    measure: Measure
+    #: Whether it runs when nobody asks for a bench by name.
+    usual: bool = True
+
+
+def on_each(measure: Callable[[Database, Options], Iterator[Row]]) -> Measure:
+    """The same on one store after the other."""
+
+    def measured(stores: Sequence[str], options: Options) -> Iterator[Row]:
+        for store in stores:
+            with DATABASES[store]() as database:
+                say(f"  on {database.name}")
+                yield from measure(database, options)
+
+    return measured
+
+
+_ALL: Final = (
+    Bench("five_steps", "five durable steps a task, beside a bare group commit", on_each(five_steps.measure)),
+    Bench("branches", "three parallel steps, then one", on_each(branches.measure)),
+    Bench("back_ends", "five steps that wait 50 ms each", on_each(back_ends.measure)),
+    Bench("submit", "submissions only", on_each(submit.measure)),
+    Bench("claim", "claims only, in the scheduler's usual size", on_each(claim.measure)),
+    Bench("replay", "a task with a journal of 1,000 steps, resumed before the last", on_each(replay.measure)),
+    Bench("idle_supervisor", "a supervisor with nothing to do", on_each(idle_supervisor.measure)),
+    Bench("memory", "memory per task in flight, parked and pending", on_each(memory.measure)),
+    Bench("peers", "five steps in other libraries and here, in one run", beside_peers.measure),
+    Bench(
+        "growth", "a store full of finished tasks, beside an empty one", on_each(growth.measure), usual=False
+    ),
+)
+
+BENCHES: Final[dict[str, Bench]] = {bench.name: bench for bench in _ALL}

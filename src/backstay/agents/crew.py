@@ -1,0 +1,184 @@
+"""The asyncio tasks in which steps run.
+
+A task of its own for every step would cost more than most steps do until they first wait. So the tasks
+are a crew: one of them works off the line, each piece of work in a context of its own. When a piece has
+to wait, its member waits with it, and another takes over the line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections import deque
+from collections.abc import Coroutine, Generator
+from contextvars import Context
+from typing import Any, Final, Protocol
+
+# So many members are kept for what comes next; the others leave when their work is done.
+RESTING_MAX: Final = 1_000
+
+
+class Work(Protocol):
+    """Something to be run by a member of the crew."""
+
+    @property
+    def context(self) -> Context: ...
+
+    def begin(self, member: asyncio.Task[None]) -> Coroutine[Any, Any, None] | None:
+        """What is to be awaited; ``None`` when nobody wants it any more. To stop it, cancel ``member``."""
+
+    def waits(self) -> None:
+        """It has to wait, for the first time."""
+
+    def stopped(self) -> None:
+        """Its member was cancelled, and it has unwound."""
+
+
+class Crew:
+    """Those at work, and those who rest until there is some."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._line: deque[Work] = deque()
+        # Whether some member works off the line, or has been called to.
+        self._manned = False
+        self._resting: list[asyncio.Future[bool]] = []
+        self._members: set[asyncio.Task[None]] = set()
+        self._dismissed = False
+
+    def put(self, work: Work) -> None:
+        """Have ``work`` begun from the event loop, in its turn."""
+        self._line.append(work)
+        if not self._manned:
+            self._call()
+
+    def dismiss(self) -> None:
+        """Send home who rests; those at work go when it is done."""
+        self._dismissed = True
+        for called in self._resting:
+            called.set_result(False)
+        self._resting.clear()
+
+    def _call(self) -> None:
+        """Have somebody work off the line."""
+        self._manned = True
+        if self._resting:
+            self._resting.pop().set_result(True)
+            return
+        # In an empty context: whoever put the work may be anybody.
+        member = self._loop.create_task(_Member(self).serve(), name="backstay-steps", context=Context())
+        self._members.add(member)
+        member.add_done_callback(self._members.discard)
+
+    # For its members
+
+    def next_work(self) -> Work | None:
+        return self._line.popleft() if self._line else None
+
+    def take_over(self) -> bool:
+        """Whether the line is the asking member's from now on: nobody else works it off."""
+        manned, self._manned = self._manned, True
+        return not manned
+
+    def leave_line(self) -> None:
+        """The member that worked off the line does not go on."""
+        self._manned = False
+        if self._line:
+            self._call()
+
+    def rest(self) -> asyncio.Future[bool] | None:
+        """What says ``True`` to call the member, ``False`` to send it home; ``None``: it may go at once."""
+        if self._dismissed or len(self._resting) >= RESTING_MAX:
+            return None
+        called: asyncio.Future[bool] = self._loop.create_future()
+        self._resting.append(called)
+        return called
+
+    def no_longer_rests(self, called: asyncio.Future[bool]) -> None:
+        self._resting.remove(called)
+
+
+class _Member:
+    """One asyncio task of the crew."""
+
+    __slots__ = ("_crew", "_on_line")
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._on_line = True
+
+    async def serve(self) -> None:
+        """Work off the line, rest, and again, until cancelled or sent home."""
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            while await self._work_off(task):
+                self._leave_line()
+                if not await self._rest():
+                    return
+        finally:
+            self._leave_line()
+
+    async def _work_off(self, task: asyncio.Task[None]) -> bool:
+        """Run what is in line. Whether this member may go on: one that was cancelled has had its day."""
+        crew = self._crew
+        while (work := crew.next_work()) is not None:
+            coroutine = work.begin(task)
+            if coroutine is None:
+                continue
+            try:
+                await self._alone(coroutine, work)
+            except asyncio.CancelledError:
+                work.stopped()
+                return False
+            if task.cancelling():
+                return False
+            if not self._on_line:
+                self._on_line = crew.take_over()
+                if not self._on_line:
+                    return True
+        return True
+
+    @types.coroutine
+    def _alone(self, coroutine: Coroutine[Any, Any, None], work: Work) -> Generator[Any, Any, None]:
+        """Await ``coroutine`` in the context of ``work``: what it sets there, the next piece does not see."""
+        run = work.context.run
+        step: Any = coroutine.send
+        value: Any = None
+        waited = False
+        while True:
+            try:
+                awaited = run(step, value)
+            except StopIteration:
+                return
+            if not waited:
+                waited = True
+                work.waits()
+                self._leave_line()
+            try:
+                value = yield awaited
+                step = coroutine.send
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as error:  # noqa: BLE001  It is the work's, whatever it is.
+                step, value = coroutine.throw, error
+
+    def _leave_line(self) -> None:
+        if self._on_line:
+            self._on_line = False
+            self._crew.leave_line()
+
+    async def _rest(self) -> bool:
+        called = self._crew.rest()
+        if called is None:
+            return False
+        try:
+            self._on_line = await called
+        except asyncio.CancelledError:
+            if called.cancelled():
+                self._crew.no_longer_rests(called)
+            else:
+                self._on_line = called.result()  # It was called, and cannot come: another must.
+            raise
+        return self._on_line
