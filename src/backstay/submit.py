@@ -37,7 +37,7 @@ class Door:
         self._settings = settings
         self._clock = clock
         # Seeded by the operating system, once: asking it for every id costs more than all else here.
-        self._random = Random()  # noqa: S311  Ids are no secrets.
+        self._random_bits = Random().getrandbits  # noqa: S311  Ids are no secrets.
 
     async def submit(self, task: NewTask) -> Submitted:
         """Record ``task``; an id that is known gives the existing task, or raises IdConflict."""
@@ -119,7 +119,7 @@ class Door:
     ) -> NewTask:
         check_size(data, f"input of workflow {workflow}", self._settings.payload_bytes_max)
         return NewTask(
-            id=new_id(self._clock.now(), self._random) if id is None else check_id(id),
+            id=new_id(self._clock.now(), self._random_bits) if id is None else check_id(id),
             workflow=workflow,
             version=version,
             input=data,

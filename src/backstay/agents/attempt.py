@@ -15,7 +15,7 @@ from backstay.agents.counter import Counter
 from backstay.clock import Alarm, Alarms, Clock
 from backstay.definitions.agents import Step
 from backstay.definitions.ambient import StepContext, current_context
-from backstay.definitions.codec import Function, check_size
+from backstay.definitions.codec import check_size
 from backstay.domain.retry import RETRY_AFTER_MAX, Retry
 from backstay.domain.step import failure_of
 from backstay.errors import InvalidDefinition, InvalidRequest, Permanent, Transient
@@ -85,9 +85,22 @@ class Attempt:
         self._member: asyncio.Task[None] | None = None
         self._deadline = around.clock.monotonic() + request.remaining_seconds
         self.context = around.context.copy()
-        self.context.run(current_context.set, self._seen_by_body())
-        function, is_async = self._function()
-        self._body = function if is_async else ThreadedBody(function, self.context)
+        self.context.run(
+            current_context.set,
+            StepContext(
+                task_id=request.task_id,
+                key=request.step,
+                attempt=request.attempt,
+                idempotency_key=request.idempotency_key,
+                complete_by=request.complete_by,
+                outcome=request.outcome,
+                _running=self,
+            ),
+        )
+        declared = step if not request.undo else step.undo_of
+        if declared is None:
+            raise InvalidDefinition(f"step {step.name} declares no undo")
+        self._body = declared.function if declared.is_async else ThreadedBody(declared.function, self.context)
 
     @property
     def remaining(self) -> timedelta:
@@ -103,37 +116,17 @@ class Attempt:
 
     # What is called, and with what
 
-    def _function(self) -> tuple[Function, bool]:
-        step = self._step
-        if not self._request.undo:
-            return step.function, step.is_async
-        if step.undo_of is None:
-            raise InvalidDefinition(f"step {step.name} declares no undo")
-        return step.undo_of.function, step.undo_of.is_async
-
     def _retry(self) -> Retry:
         undo = self._step.undo_of
         return undo.retry if self._request.undo and undo is not None else self._step.retry
 
-    def _arguments(self) -> dict[str, Any]:
+    def _arguments_of_undo(self) -> dict[str, Any]:
         arguments = self._step.signature.decode(self._request.input)
         undo = self._step.undo_of
-        if self._request.undo and undo is not None and undo.takes_result:
+        if undo is not None and undo.takes_result:
             result = self._request.result
             arguments["result"] = None if result is None else self._step.returns.decode(result)
         return arguments
-
-    def _seen_by_body(self) -> StepContext:
-        request = self._request
-        return StepContext(
-            task_id=request.task_id,
-            key=request.step,
-            attempt=request.attempt,
-            idempotency_key=request.idempotency_key,
-            complete_by=request.complete_by,
-            outcome=request.outcome,
-            _running=self,
-        )
 
     # For the crew
 
@@ -154,7 +147,9 @@ class Attempt:
 
     def stopped(self) -> None:
         self.cancelled = True
-        self._ended()
+        self._member = None
+        if self._alarm is not None:
+            self._alarm.cancel()
         self._fell_silent()
 
     # The course of an attempt
@@ -163,13 +158,20 @@ class Attempt:
         reply = await self._try()
         if isinstance(reply, Setback):
             reply = await self._try_again(reply)
-        self._ended()
+        self._member = None
+        if self._alarm is not None:
+            self._alarm.cancel()
         if self.cancelled:
             self._fell_silent()
             return
         # The breaker has heard of it by now: whoever gets the slot is let in by what it knows.
-        self._when_idle(self._stopped)
+        if isinstance(self._body, ThreadedBody):
+            self._body.when_idle(self._stopped)
+        else:
+            self._stopped()
         self._reply(reply)
+        # What leads back here: something that holds itself is freed late, and by a search.
+        self.context = self._around.context
 
     async def _try_again(self, verdict: Reply | Setback) -> Reply:
         tries = 1
@@ -191,7 +193,10 @@ class Attempt:
         """One call of the body: a reply, or the setback after which it may be called again."""
         try:
             # Decoded for every try: what a body does to its arguments stays its own.
-            arguments = self._arguments()
+            if self._request.undo:
+                arguments = self._arguments_of_undo()
+            else:
+                arguments = self._step.signature.decode(self._request.input)
         except InvalidRequest as error:
             return self._failed_for_good(error)
         try:
@@ -208,9 +213,6 @@ class Attempt:
         except Exception as error:  # noqa: BLE001  A step may raise anything at all.
             return self._service_failed(error)
         self._counter.answered()
-        return self._encoded(result)
-
-    def _encoded(self, result: Any) -> Reply:
         if self._request.undo:
             return Completed(b"null")
         try:
@@ -259,25 +261,15 @@ class Attempt:
         if self._member is not None:
             self._member.cancel()
 
-    def _ended(self) -> None:
-        """The body has returned, or was broken off; its member is free for others."""
-        self._member = None
-        if self._alarm is not None:
-            self._alarm.cancel()
-
     def _fell_silent(self) -> None:
         if self._on_cancelled is None:
             self._counter.failed()  # No answer within the time it had: that is the service's failure.
         else:
             self._counter.withdrawn()
-        self._when_idle(self._stopped)
-
-    def _when_idle(self, callback: Callable[[], None]) -> None:
-        """A thread may take its time to see that it was cancelled."""
         if isinstance(self._body, ThreadedBody):
-            self._body.when_idle(callback)
+            self._body.when_idle(self._stopped)  # A thread may take its time to see that it was cancelled.
         else:
-            callback()
+            self._stopped()
 
     def _stopped(self) -> None:
         """Nothing of it is at work any more."""

@@ -21,13 +21,21 @@ HELD_SECONDS: Final = 300.0
 class Place:
     """A place in an agent's line, or a slot once it is granted."""
 
-    __slots__ = ("_counter", "granted", "on_change", "used")
+    __slots__ = ("_changed", "_counter", "granted", "used")
 
-    def __init__(self, counter: Counter, on_change: Callable[[], None]) -> None:
+    def __init__(self, counter: Counter, *, granted: bool) -> None:
         self._counter = counter
-        self.on_change = on_change
-        self.granted = False
+        self._changed: Callable[[], None] | None = None
+        self.granted = granted
         self.used = False
+
+    def when_changed(self, callback: Callable[[], None] | None) -> None:
+        self._changed = callback
+
+    def change(self) -> None:
+        """Something changed for who stands in line here."""
+        if self._changed is not None:
+            self._changed()
 
     def open_in_seconds(self) -> float:
         return self._counter.open_in_seconds()
@@ -123,16 +131,15 @@ class Counter:
 
     # Slots
 
-    def reserve(self, on_change: Callable[[], None]) -> Place:
-        place = Place(self, on_change)
+    def reserve(self) -> Place:
         if self._unrestrained:
             self._taken += 1
-            place.granted = True
-        elif not self._line and self._take():
-            place.granted = True
-        else:
-            self._wait_for_breaker()
-            self._line[place] = None
+            return Place(self, granted=True)
+        if not self._line and self._take():
+            return Place(self, granted=True)
+        self._wait_for_breaker()
+        place = Place(self, granted=False)
+        self._line[place] = None
         return place
 
     def give_back(self, place: Place) -> None:
@@ -199,7 +206,8 @@ class Counter:
                 return
             place, _ = self._line.popitem(last=False)
             place.granted = True
-            place.on_change()
+            place.change()
+            place.when_changed(None)
 
     def _wait_for_breaker(self) -> None:
         """Nobody frees a slot while the breaker keeps everybody out: come back when it may let one in."""
@@ -207,7 +215,7 @@ class Counter:
         if seconds > 0 and self._reopening is None:
             self._reopening = self._alarms.after(seconds, self._reopen)
             for place in list(self._line):
-                place.on_change()
+                place.change()
 
     def _reopen(self) -> None:
         self._reopening = None

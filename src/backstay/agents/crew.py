@@ -39,7 +39,7 @@ class Crew:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._line: deque[Work] = deque()
+        self.line: deque[Work] = deque()
         # Whether some member works off the line, or has been called to.
         self._manned = False
         self._resting: list[asyncio.Future[bool]] = []
@@ -48,7 +48,7 @@ class Crew:
 
     def put(self, work: Work) -> None:
         """Have ``work`` begun from the event loop, in its turn."""
-        self._line.append(work)
+        self.line.append(work)
         if not self._manned:
             self._call()
 
@@ -72,9 +72,6 @@ class Crew:
 
     # For its members
 
-    def next_work(self) -> Work | None:
-        return self._line.popleft() if self._line else None
-
     def take_over(self) -> bool:
         """Whether the line is the asking member's from now on: nobody else works it off."""
         manned, self._manned = self._manned, True
@@ -83,7 +80,7 @@ class Crew:
     def leave_line(self) -> None:
         """The member that worked off the line does not go on."""
         self._manned = False
-        if self._line:
+        if self.line:
             self._call()
 
     def rest(self) -> asyncio.Future[bool] | None:
@@ -122,12 +119,20 @@ class _Member:
     async def _work_off(self, task: asyncio.Task[None]) -> bool:
         """Run what is in line. Whether this member may go on: one that was cancelled has had its day."""
         crew = self._crew
-        while (work := crew.next_work()) is not None:
+        while crew.line:
+            work = crew.line.popleft()
             coroutine = work.begin(task)
             if coroutine is None:
                 continue
             try:
-                await self._alone(coroutine, work)
+                try:
+                    awaited = work.context.run(coroutine.send, None)
+                except StopIteration:
+                    pass  # It is done, and never had to wait.
+                else:
+                    work.waits()
+                    self._leave_line()
+                    await self._alone(coroutine, work.context, awaited)
             except asyncio.CancelledError:
                 work.stopped()
                 return False
@@ -139,22 +144,14 @@ class _Member:
                     return True
         return True
 
+    @staticmethod
     @types.coroutine
-    def _alone(self, coroutine: Coroutine[Any, Any, None], work: Work) -> Generator[Any, Any, None]:
-        """Await ``coroutine`` in the context of ``work``: what it sets there, the next piece does not see."""
-        run = work.context.run
-        step: Any = coroutine.send
-        value: Any = None
-        waited = False
+    def _alone(
+        coroutine: Coroutine[Any, Any, None], context: Context, awaited: Any
+    ) -> Generator[Any, Any, None]:
+        """Await the rest of ``coroutine`` in ``context``: what it sets there, the next piece does not see."""
+        step: Any
         while True:
-            try:
-                awaited = run(step, value)
-            except StopIteration:
-                return
-            if not waited:
-                waited = True
-                work.waits()
-                self._leave_line()
             try:
                 value = yield awaited
                 step = coroutine.send
@@ -163,6 +160,10 @@ class _Member:
                 raise
             except BaseException as error:  # noqa: BLE001  It is the work's, whatever it is.
                 step, value = coroutine.throw, error
+            try:
+                awaited = context.run(step, value)
+            except StopIteration:
+                return
 
     def _leave_line(self) -> None:
         if self._on_line:

@@ -53,8 +53,8 @@ class AgentHost:
         """Nobody sends requests any more."""
         self._crew.dismiss()
 
-    def reserve(self, agent: str, changed: Callable[[], None]) -> Ticket:
-        return self._counters[agent].reserve(changed)
+    def reserve(self, agent: str) -> Ticket:
+        return self._counters[agent].reserve()
 
     def execute(self, ticket: Ticket, request: Request, reply: Callable[[Reply], None]) -> Attempt:
         assert isinstance(ticket, Place)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
-from random import Random
 
 
-def new_id(now: datetime, random: Random) -> str:
+def new_id(now: datetime, random_bits: Callable[[int], int]) -> str:
     """A UUID of version 7: it begins with the time, so that new ones lie side by side in an index."""
     milliseconds = int(now.timestamp() * 1000)
-    first = milliseconds << 16 | 0x7000 | random.getrandbits(12)
-    last = 0b10 << 62 | random.getrandbits(62)
+    first = milliseconds << 16 | 0x7000 | random_bits(12)
+    last = 0b10 << 62 | random_bits(62)
     digits = f"{first:016x}{last:016x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -9,6 +9,7 @@ the branch it was called in, its name, and the how-manieth call of that name in 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from backstay.domain.step import StepKind, StepRecord
 from backstay.errors import JournalMismatch
@@ -36,6 +37,9 @@ class Branch:
         return Branch(f"{self.path}{self._children}.")
 
 
+_NOTHING: Final[frozenset[str]] = frozenset()
+
+
 class Journal:
     """What a task has recorded, and which of the recorded results is to be delivered next."""
 
@@ -43,6 +47,10 @@ class Journal:
 
     def __init__(self, steps: Iterable[StepRecord]) -> None:
         self.entries = {step.key: step for step in steps}
+        if not self.entries:
+            self._order: list[StepRecord] = []
+            self._unclaimed: set[str] | frozenset[str] = _NOTHING
+            return
         delivered = [step for step in self.entries.values() if step.settled and _was_waited_for(step)]
         # Newest first, so that the next one is popped off the end.
         self._order = sorted(delivered, key=lambda step: step.position or 0, reverse=True)
@@ -59,7 +67,7 @@ class Journal:
             )
         if entry.input is not None and entry.input != input:
             raise JournalMismatch(key, "it was called with another input than the one recorded")
-        self._unclaimed.discard(key)
+        self._unclaimed -= {key}
         return entry
 
     def next_delivery(self) -> StepRecord | None:

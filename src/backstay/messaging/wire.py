@@ -65,6 +65,9 @@ class Ticket(Protocol):
     @property
     def granted(self) -> bool: ...
 
+    def when_changed(self, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called when the slot is granted, and when the breaker opens before that."""
+
     def open_in_seconds(self) -> float:
         """How long the agent's breaker stays open at least; 0 when only a slot is missing."""
 
@@ -82,12 +85,8 @@ class Execution(Protocol):
 class AgentLink(Protocol):
     """The way from a scheduler to its agents."""
 
-    def reserve(self, agent: str, changed: Callable[[], None]) -> Ticket:
-        """Ask for a slot.
-
-        If the ticket is not granted at once, ``changed`` is called when it is, and when the breaker
-        opens while it stands in line.
-        """
+    def reserve(self, agent: str) -> Ticket:
+        """Ask for a slot; who is not granted one at once stands in line for it."""
 
     def execute(self, ticket: Ticket, request: Request, reply: Callable[[Reply], None]) -> Execution:
         """Start the attempt that ``ticket`` has a slot for."""

@@ -43,6 +43,8 @@ class Performer(Protocol):
 class Calls:
     """The ``RunningWorkflow`` that the names of ``backstay`` talk to."""
 
+    __slots__ = ("_ledger", "_payload_bytes_max", "_performer", "_services")
+
     def __init__(self, services: Services, ledger: Ledger, performer: Performer) -> None:
         self._services = services
         self._ledger = ledger

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, Final
@@ -30,6 +29,11 @@ from backstay.scheduler.workflow_loop import WorkflowLoop
 
 replace = msgspec.structs.replace
 
+# Looking a member up in its enum costs as much as a call.
+_PENDING: Final = StepState.PENDING
+_COMPLETED: Final = StepState.COMPLETED
+_FAILED: Final = StepState.FAILED
+
 
 def _references(held: Mapping[str, object]) -> dict[str, int]:
     """How many hold each of them; for comparison only."""
@@ -40,8 +44,35 @@ def _references(held: Mapping[str, object]) -> dict[str, int]:
 _HELD_HERE_ONLY: Final = _references({"": object()})[""]
 
 
+def _nothing(*_args: Any) -> None:
+    """Called in place of a run that is over."""
+
+
 class Deliveries:
     """The calls of one workflow. ``broken`` holds what must stop it, whatever its code would do about it."""
+
+    __slots__ = (
+        "_begun",
+        "_inbox",
+        "_journal_max",
+        "_ledger",
+        "_performing",
+        "_recorded",
+        "_reviving",
+        "_services",
+        "_stopped",
+        "_turn_soon",
+        "_unfinished",
+        "_untold",
+        "_when_told",
+        "_workflow",
+        "broken",
+        "dispatch",
+        "journal",
+        "live",
+        "loop",
+        "waits",
+    )
 
     def __init__(
         self,
@@ -57,6 +88,7 @@ class Deliveries:
         self._ledger = ledger
         self._workflow = workflow
         self._turn_soon = turn_soon
+        self._journal_max = services.settings.journal_max
         self._stopped = False
         self.journal = Journal(ledger.steps.values())
         self.loop = WorkflowLoop(Calls(services, ledger, self))
@@ -72,8 +104,8 @@ class Deliveries:
         self._begun: set[str] = set()
         self._unfinished: list[Call] = []
         self._reviving: list[Call] = []
-        self._inbox: deque[tuple[Call, StepRecord]] = deque()
-        self._untold: set[str] = set()
+        self._inbox: list[tuple[Call, StepRecord]] = []
+        self._untold: frozenset[str] = frozenset()
         self._when_told: Callable[[], None] | None = None
 
     # How it stands
@@ -91,9 +123,8 @@ class Deliveries:
     @property
     def quiet(self) -> bool:
         """Whether the workflow leaves nothing behind that would have to be stopped first."""
-        return (
-            self.live and self.broken is None and not (self.waiting or self.dispatch.ending or self._untold)
-        )
+        left = self.waiting or self.waits.leaving or self.dispatch.ending or self._untold
+        return self.live and self.broken is None and not left
 
     def written_down(self) -> None:
         """Whatever began is on its way into the store."""
@@ -123,6 +154,9 @@ class Deliveries:
         for call in self._performing.values():
             call.close()
         self._performing.clear()
+        # What leads back to the run: something that holds itself is freed late, and by a search.
+        self._turn_soon = _nothing
+        self._when_told = None
 
     def stop(self) -> None:
         """The end is decided: whatever the workflow still calls while it unwinds is not done."""
@@ -158,6 +192,9 @@ class Deliveries:
     def _begin(self, call: Call, child: NewTask | None) -> None:
         if self._stopped or self.broken is not None:
             return
+        if self.live and call.key not in self.journal.entries and len(self._ledger.steps) < self._journal_max:
+            self._begin_new(call, child)
+            return
         try:
             entry = self.journal.claim(call.key, operation=call.operation, input=call.input)
             if entry is None:
@@ -177,10 +214,9 @@ class Deliveries:
         self._check_room()
 
     def _check_room(self) -> None:
-        limit = self._services.settings.journal_max
-        if len(self._ledger.steps) >= limit:
+        if len(self._ledger.steps) >= self._journal_max:
             raise InvalidRequest(
-                f"the task recorded {limit:,} steps, which is the limit (setting journal_max):"
+                f"the task recorded {self._journal_max:,} steps, which is the limit (setting journal_max):"
                 " divide the work among children"
             )
 
@@ -203,7 +239,14 @@ class Deliveries:
         record = call.first_record(self._ledger.task.key)
         if entry.settled:  # completed by hand before it was called
             self._arrived(
-                call, replace(record, state=entry.state, output=entry.output, ended_at=entry.ended_at)
+                call,
+                replace(
+                    record,
+                    state=entry.state,
+                    output=entry.output,
+                    ended_at=entry.ended_at,
+                    position=self._ledger.next_position(),
+                ),
             )
         else:
             if planned:
@@ -231,7 +274,7 @@ class Deliveries:
             elif self._unfinished:
                 self._resume_unfinished()
             elif self._inbox:
-                self._deliver(*self._inbox.popleft())
+                self._deliver(*self._inbox.pop(0))
             else:
                 return
             self.loop.drain()
@@ -258,24 +301,21 @@ class Deliveries:
         self._resolve(call, entry)
 
     def _deliver(self, call: Call, record: StepRecord) -> None:
-        if isinstance(call, Wait) and call.future.done():
-            self.waits.give_back(call)
-            return
-        # A step's result is recorded even if the workflow has just stopped waiting: it is a fact.
-        self._keep(record)
         if isinstance(call, Wait):
+            if call.future.done():
+                self.waits.give_back(call)
+                return
             self._woken(call)
+        # A step's result is recorded even if the workflow has just stopped waiting: it is a fact.
+        self._ledger.put(record)
         self._resolve(call, record)
 
     def keep_arrived(self) -> None:
         """The end is decided: record what steps came to of which the workflow is not told any more."""
-        while self._inbox:
-            call, record = self._inbox.popleft()
+        arrived, self._inbox = self._inbox, []
+        for call, record in arrived:
             if isinstance(call, StepCall):
-                self._keep(record)
-
-    def _keep(self, record: StepRecord) -> None:
-        self._ledger.put(replace(record, position=self._ledger.next_position()))
+                self._ledger.put(record)
 
     def _woken(self, wait: Wait) -> None:
         if wait.signal is not None:
@@ -288,7 +328,7 @@ class Deliveries:
     def _resolve(call: Call, record: StepRecord) -> None:
         if call.future.done():
             return
-        if record.state is not StepState.COMPLETED:
+        if record.state is not _COMPLETED:
             call.future.set_exception(call.failure(record))
             return
         try:
@@ -318,9 +358,9 @@ class Deliveries:
         """Go on with something that an earlier run began and did not finish."""
         entry = self._ledger.steps[call.key]
         unrepeatable = isinstance(call, StepCall) and self.dispatch.unrepeatable(call)
-        if entry.state is StepState.FAILED and not unrepeatable:
+        if entry.state is _FAILED and not unrepeatable:
             # An earlier run withdrew it, this one wants it: back to pending first, one arrow at a time.
-            self._ledger.put(replace(entry, state=StepState.PENDING, complete_by=None, error=None))
+            self._ledger.put(replace(entry, state=_PENDING, complete_by=None, error=None))
             self._reviving.append(call)
         elif isinstance(call, StepCall):
             self.dispatch.resume(call)
@@ -343,7 +383,7 @@ class Deliveries:
     def stop_children(self, left: list[LeftChild]) -> None:
         """Have children stopped."""
         for child in left:
-            self._untold.add(child.id)
+            self._untold |= {child.id}
             self._services.desk.move_child(child.id, undo=child.undo, then=lambda task: self._told(task.id))
 
     def when_children_told(self, then: Callable[[], None]) -> None:
@@ -353,6 +393,6 @@ class Deliveries:
             then()
 
     def _told(self, child_id: str) -> None:
-        self._untold.discard(child_id)
+        self._untold -= {child_id}
         if not self._untold and self._when_told is not None:
             self._when_told()

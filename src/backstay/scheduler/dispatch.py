@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -33,11 +33,17 @@ replace = msgspec.structs.replace
 _NOTHING: Final = timedelta(0)
 _NEVER: Final = float("inf")
 
+# Looking a member up in its enum costs as much as a call.
+_PENDING: Final = StepState.PENDING
+_RUNNING: Final = StepState.RUNNING
+_COMPLETED: Final = StepState.COMPLETED
+_FAILED: Final = StepState.FAILED
+
 
 class StepCall:
     """A call of a step that the workflow is waiting for."""
 
-    __slots__ = ("due", "execution", "future", "input", "key", "step", "ticket")
+    __slots__ = ("deadline", "due", "execution", "future", "input", "key", "step", "ticket")
 
     future: asyncio.Future[Any]  # made when the call is awaited
 
@@ -47,7 +53,9 @@ class StepCall:
         self.input = input
         self.ticket: Ticket | None = None
         self.execution: Execution | None = None
-        # By when an answer must be here, on the clock that never jumps; None: nobody was asked.
+        # Both on the clock that never jumps: the end of the attempt that was recorded, and by when an
+        # answer must be here; None: nobody was asked.
+        self.deadline = 0.0
         self.due: float | None = None
 
     @property
@@ -56,15 +64,27 @@ class StepCall:
 
     def first_record(self, task_key: int) -> StepRecord:
         """What is recorded of a call that stands in line."""
+        return self._record(task_key, _PENDING, None, None)
+
+    def running_record(self, task_key: int, complete_by: datetime, now: datetime) -> StepRecord:
+        """What is recorded of a call that found no line."""
+        return self._record(task_key, _RUNNING, complete_by, now)
+
+    def _record(
+        self, task_key: int, state: StepState, complete_by: datetime | None, started_at: datetime | None
+    ) -> StepRecord:
         step = self.step
         return StepRecord(
             task_key=task_key,
             key=self.key,
             agent=step.agent.name,
             operation=step.name,
-            state=StepState.PENDING,
+            state=state,
+            attempt=0 if started_at is None else 1,
+            complete_by=complete_by,
             input=self.input,
-            undo=step.undo_kind,
+            started_at=started_at,
+            undo=None if step.undo_of is None else step.undo_of.kind,
             pivot=step.pivot,
         )
 
@@ -88,6 +108,9 @@ class Pause:
     def open_in_seconds(self) -> float:
         return max(0.0, self._over_at - self._clock.monotonic())
 
+    def when_changed(self, callback: Callable[[], None]) -> None:
+        """It never is granted; what comes after the pause is a place in a line."""
+
     def give_back(self) -> None:
         self._alarm.cancel()
 
@@ -95,8 +118,26 @@ class Pause:
 Settled = Callable[[StepCall, StepRecord], None]
 
 
+def _nothing(*_args: Any) -> None:
+    """Called in place of a run that is over."""
+
+
 class Dispatch:
     """Takes the steps of one run to their agents and brings back what became of them."""
+
+    __slots__ = (
+        "_alarm",
+        "_alarm_at",
+        "_calls",
+        "_flush",
+        "_ledger",
+        "_recovery",
+        "_services",
+        "_settled",
+        "_to_send",
+        "_when_quiet",
+        "ending",
+    )
 
     def __init__(
         self,
@@ -151,36 +192,40 @@ class Dispatch:
 
     def begin_new(self, call: StepCall) -> None:
         """Take a step that nobody has called before to its agent."""
-        record = call.first_record(self._ledger.task.key)
-        self._reserve(call)
-        if call.ticket is not None and call.ticket.granted:
-            record = self._running(call, record)
-        self._ledger.put(record)
+        task_key = self._ledger.task.key
+        if self._reserve(call).granted:
+            now = self._services.clock.now()
+            self._to_send.append(call)
+            self._ledger.put(call.running_record(task_key, self._complete_by(call, now), now))
+        else:
+            self._ledger.put(call.first_record(task_key))
 
     def begin(self, call: StepCall) -> None:
         """Take a step that is recorded, and not finished, to its agent."""
-        self._reserve(call)
-        if call.ticket is not None and call.ticket.granted:
-            self._ledger.put(self._running(call, self._ledger.steps[call.key]))
+        if self._reserve(call).granted:
+            self._run_again(call)
 
-    def _reserve(self, call: StepCall) -> None:
+    def _reserve(self, call: StepCall) -> Ticket:
         self._calls[call.key] = call
         call.execution = None
-        call.ticket = self._services.agents.reserve(call.step.agent.name, partial(self._in_line, call))
+        call.ticket = ticket = self._services.agents.reserve(call.step.agent.name)
+        if not ticket.granted:
+            ticket.when_changed(partial(self._in_line, call))
+        return ticket
 
     def resume(self, call: StepCall) -> None:
         """Go on with a step that an earlier run left pending or broke off."""
         record = self._ledger.steps[call.key]
-        interrupted = record.state is not StepState.PENDING
+        interrupted = record.state is not _PENDING
         unsure = replace(record, unsure=record.unsure or interrupted)
         if interrupted and not may_repeat(unsure, self._recovery, idempotent=call.step.idempotent):
             reason = f"attempt {record.attempt} was interrupted, and the step must not be attempted again"
             error = record.error or Failure("Interrupted", reason, step=call.key)
-            self._settled(call, replace(unsure, state=StepState.FAILED, error=error))
+            self._settled(call, replace(unsure, state=_FAILED, error=error))
             return
         if interrupted:
             # It may have to wait for a slot, and whatever waits in line is pending.
-            self._ledger.put(replace(unsure, state=StepState.PENDING, complete_by=None))
+            self._ledger.put(replace(unsure, state=_PENDING, complete_by=None))
         self.begin(call)
 
     def unrepeatable(self, call: StepCall) -> bool:
@@ -190,26 +235,34 @@ class Dispatch:
     def _in_line(self, call: StepCall) -> None:
         """Something changed for a call in line: it has a slot now, or the breaker opened and it may park."""
         if call.ticket is not None and call.ticket.granted:
-            self._ledger.put(self._running(call, self._ledger.steps[call.key]))
+            self._run_again(call)
         self._flush()
 
-    def _running(self, call: StepCall, step: StepRecord) -> StepRecord:
-        """The record that must be durable before the body starts."""
+    def _run_again(self, call: StepCall) -> None:
+        """Put down what must be durable before the body starts."""
         now = self._services.clock.now()
-        hard_end = self._ledger.task.hard_end
-        complete_by = now + self._services.time_for_step(call.step)
-        if hard_end is not None:
-            complete_by = min(complete_by, hard_end)
+        step = self._ledger.steps[call.key]
         self._to_send.append(call)
-        return replace(
-            step,
-            state=StepState.RUNNING,
-            attempt=step.attempt + 1,
-            complete_by=complete_by,
-            started_at=step.started_at or now,
-            ended_at=None,
-            error=None,
+        self._ledger.put(
+            replace(
+                step,
+                state=_RUNNING,
+                attempt=step.attempt + 1,
+                complete_by=self._complete_by(call, now),
+                started_at=step.started_at or now,
+                ended_at=None,
+                error=None,
+            )
         )
+
+    def _complete_by(self, call: StepCall, now: datetime) -> datetime:
+        """When an attempt that is recorded now must be done; from here on the time runs."""
+        time = self._services.time_for_step(call.step)
+        hard_end = self._ledger.task.hard_end
+        if hard_end is not None:
+            time = max(_NOTHING, min(time, hard_end - now))
+        call.deadline = self._services.clock.monotonic() + time.total_seconds()
+        return now + time
 
     def take_to_send(self) -> list[StepCall]:
         """The calls whose running record goes into the next transition."""
@@ -223,23 +276,20 @@ class Dispatch:
                 self._send(call)
 
     def _send(self, call: StepCall) -> None:
+        services = self._services
         record = self._ledger.steps[call.key]
-        request = self._request(record, call)
-        call.due = self._services.clock.monotonic() + request.remaining_seconds
+        task_id = self._ledger.task.id
+        assert record.complete_by is not None, "a running step has a complete-by"
+        assert record.input is not None, "a running step was called with something"
+        assert call.ticket is not None, "a running step has a slot"
+        remaining = call.deadline - services.clock.monotonic()
+        call.due = call.deadline
         if call.due < self._alarm_at:
             self._look_at_clock(call.due)
         # One that had to wait for the disk past its complete-by is not started any more.
-        if request.remaining_seconds > 0 and call.ticket is not None:
-            call.execution = self._services.agents.execute(
-                call.ticket, request, partial(self._replied, call, record.attempt)
-            )
-
-    def _request(self, record: StepRecord, call: StepCall) -> Request:
-        assert record.complete_by is not None, "a running step has a complete-by"
-        assert record.input is not None, "a running step was called with something"
-        task_id = self._ledger.task.id
-        remaining = record.complete_by - self._services.clock.now()
-        return Request(
+        if remaining <= 0:
+            return
+        request = Request(
             task_id=task_id,
             step=record.key,
             agent=call.step.agent.name,
@@ -247,9 +297,11 @@ class Dispatch:
             attempt=record.attempt,
             input=record.input,
             complete_by=record.complete_by,
-            remaining_seconds=max(_NOTHING, remaining).total_seconds(),
+            remaining_seconds=remaining,
             idempotency_key=f"{task_id}/{record.key}",
         )
+        replied = partial(self._replied, call, record.attempt)
+        call.execution = services.agents.execute(call.ticket, request, replied)
 
     # The way back
 
@@ -258,11 +310,11 @@ class Dispatch:
         if self._calls.get(call.key) is not call or record.attempt != attempt:
             emit(LATE_REPLY, task_id=self._ledger.task.id, step=call.key)
             return
-        call.due = None
+        call.due = call.execution = None
         match reply:
             case Completed(output=output):
                 self._ledger.came_further()
-                self._settle(call, replace(record, state=StepState.COMPLETED, output=output))
+                self._settle(call, record, state=_COMPLETED, output=output)
             case Failed(error=error, unsure=unsure, retry_after=pause):
                 self._failed(call, replace(record, unsure=record.unsure or unsure), error, pause=pause)
             case Deferred(error=error, unsure=unsure):
@@ -295,6 +347,9 @@ class Dispatch:
         """The run is over; nobody is asked for anything any more."""
         self.withdraw_all()
         self._forget_clock()
+        # What leads back to the run: something that holds itself is freed late, and by a search.
+        self._settled = self._flush = _nothing
+        self._when_quiet = None
 
     def _expired(self, call: StepCall) -> None:
         """The complete-by passed and the agent said nothing."""
@@ -321,11 +376,11 @@ class Dispatch:
             emit(STEP_REPEATED, task_id=self._ledger.task.id, step=call.key, error=error.message)
             self._again(call, record, pause=pause)
         else:
-            self._settle(call, replace(record, state=StepState.FAILED))
+            self._settle(call, record, state=_FAILED)
 
     def _again(self, call: StepCall, record: StepRecord, *, pause: timedelta | None = None) -> None:
         ended = self._services.clock.now()
-        self._ledger.put(replace(record, state=StepState.PENDING, complete_by=None, ended_at=ended))
+        self._ledger.put(replace(record, state=_PENDING, complete_by=None, ended_at=ended))
         if pause:
             call.execution = None
             call.ticket = Pause(pause, self._services, over=lambda: self._pause_over(call))
@@ -337,9 +392,13 @@ class Dispatch:
         self.begin(call)
         self._flush()
 
-    def _settle(self, call: StepCall, record: StepRecord) -> None:
+    def _settle(
+        self, call: StepCall, record: StepRecord, *, state: StepState, output: bytes | None = None
+    ) -> None:
         del self._calls[call.key]
-        self._settled(call, replace(record, ended_at=self._services.clock.now()))
+        ended_at = self._services.clock.now()
+        position = self._ledger.next_position()
+        self._settled(call, replace(record, state=state, output=output, ended_at=ended_at, position=position))
 
     # The workflow no longer wants it
 
@@ -357,14 +416,14 @@ class Dispatch:
         if call.ticket is not None:
             call.ticket.give_back()
         record = self._ledger.steps[call.key]
-        if record.state is StepState.RUNNING:
+        if record.state is _RUNNING:
             # It had its slot and was not sent, so nothing failed. The store may know it as pending still.
-            self._ledger.put(replace(record, state=StepState.PENDING, complete_by=None))
+            self._ledger.put(replace(record, state=_PENDING, complete_by=None))
 
     def _break_off(self, call: StepCall, execution: Execution) -> None:
         error = Failure("Cancelled", "the workflow stopped waiting for this step", step=call.key)
         record = self._ledger.steps[call.key]
-        self._ledger.put(replace(record, state=StepState.FAILED, error=error, unsure=True))
+        self._ledger.put(replace(record, state=_FAILED, error=error, unsure=True))
         self.ending += 1
         execution.cancel(lambda: self._ended(call))
 

@@ -114,16 +114,15 @@ class Ledger:
 
     def write(self, services: Services, settle: Settle) -> None:
         """Hand what changed since the last time to the store; ``settle`` hears how that went."""
-        at = services.clock.now()
+        told = self._task_changed or self._children or self._alerts or self._passed
+        at = services.clock.now() if told else self.task.updated_at
         for passed in self._passed:
             services.apply(self._passing(services.owner, at, passed), _ignore)
         if self._task_changed:
             self.task = replace(self.task, updated_at=at)
-        steps = []
-        for key in self._changed:
-            step = self.steps[key]
-            self._states[key] = step.state
-            steps.append(step)
+        steps = [self.steps[key] for key in self._changed]
+        for step in steps:
+            self._states[step.key] = step.state
         transition = Transition(
             owner=services.owner,
             task_key=self.task.key,

@@ -67,8 +67,29 @@ class _Phase(Enum):
     CLOSED = auto()
 
 
+# Looking a member up in its enum costs as much as a call.
+_RUNNING: Final = _Phase.RUNNING
+_STOPPING: Final = _Phase.STOPPING
+_CLOSED: Final = _Phase.CLOSED
+
+
 class Run:
     """Drives one claimed task until it ends, parks, or is taken away."""
+
+    __slots__ = (
+        "_deliveries",
+        "_dispatch",
+        "_hard_end",
+        "_ledger",
+        "_loop",
+        "_main",
+        "_phase",
+        "_services",
+        "_turn_due",
+        "_undo",
+        "_waits",
+        "_workflow",
+    )
 
     def __init__(
         self,
@@ -89,7 +110,7 @@ class Run:
         self._dispatch = self._deliveries.dispatch
         self._waits = self._deliveries.waits
         self._loop = self._deliveries.loop
-        self._phase = _Phase.RUNNING
+        self._phase = _RUNNING
         self._main: asyncio.Task[Any] | None = None
         self._turn_due = False
         self._hard_end: Alarm | None = None
@@ -121,7 +142,7 @@ class Run:
 
     def stands(self, task: TaskRecord, signals: list[Signal]) -> None:
         """The store was asked how the task stands: perhaps somebody wants something of it."""
-        if self._phase is not _Phase.RUNNING:
+        if self._phase is not _RUNNING:
             return
         if (task.locked_by, task.lock_number) != (self._services.owner.id, self.task.lock_number):
             self._lost(f"task {task.id} was taken away")
@@ -154,7 +175,7 @@ class Run:
 
     @property
     def _live(self) -> bool:
-        return self._phase is _Phase.RUNNING and self._deliveries.live
+        return self._phase is _RUNNING and self._deliveries.live
 
     def _turn_soon(self) -> None:
         # Always from a plain callback: a workflow's tasks cannot run inside another asyncio task.
@@ -164,7 +185,7 @@ class Run:
 
     def _turn(self) -> None:
         self._turn_due = False
-        if self._main is None or self._phase is not _Phase.RUNNING:
+        if self._main is None or self._phase is not _RUNNING:
             return
         deliveries = self._deliveries
         try:
@@ -178,7 +199,7 @@ class Run:
             self._stop(partial(self._by_exception, deliveries.broken))
         elif self._main.done():
             self._stop(partial(self._outcome, self._main))
-        elif not deliveries.pending and not deliveries.waiting:
+        elif not deliveries.waiting and not deliveries.pending:
             self._stop(partial(self._by_exception, WorkflowStuck()))
         else:
             self._flush()
@@ -187,9 +208,9 @@ class Run:
 
     def _flush(self) -> None:
         """Write what changed; what must be durable first starts when that is committed."""
-        if not self._live or self._turn_due:
+        if self._turn_due or self._phase is not _RUNNING or not self._deliveries.live:
             return
-        if self._may_park():
+        if not self._dispatch.moving and self._may_park():
             self._stopping()
             park(self._ledger, until=self._wake_at(), error=None)
         if not self._ledger.changed:
@@ -212,11 +233,12 @@ class Run:
             return
         if left:
             self._deliveries.stop_children(left)
-        if self._phase is _Phase.STOPPING and self.task.parked:
+        if self._phase is _STOPPING and self.task.parked:
             self._close()
-        if self._phase is not _Phase.RUNNING:
+        if self._phase is not _RUNNING:
             return
-        self._dispatch.send(sending)
+        if sending:
+            self._dispatch.send(sending)
         if reviving:
             self._deliveries.revive(reviving)
         if self._waits.unconfirmed:
@@ -235,7 +257,7 @@ class Run:
 
     def _may_park(self) -> bool:
         """Whether nothing can move for a while, so that the task need not stay in memory."""
-        if self._dispatch.moving or self._deliveries.pending or self._waits.unconfirmed:
+        if self._deliveries.pending or self._waits.unconfirmed:
             return False
         if self._dispatch.waiting and self._dispatch.parked_for_seconds() < PARK_FROM.total_seconds():
             return False
@@ -284,12 +306,12 @@ class Run:
         )
 
     def _hard_end_passed(self) -> None:
-        if self._phase is _Phase.RUNNING:
+        if self._phase is _RUNNING:
             now = self._services.clock.now()
             self._stop(partial(by_cause, Cause.HARD_END, self._ledger, self._workflow.recovery, now))
 
     def _stopping(self) -> None:
-        self._phase = _Phase.STOPPING
+        self._phase = _STOPPING
         self._deliveries.stop()
 
     def _stop(self, decide: Callable[[], Ending]) -> None:
@@ -333,7 +355,7 @@ class Run:
         ]
 
     def _finish(self, ending: Ending) -> None:
-        if self._phase is _Phase.CLOSED:
+        if self._phase is _CLOSED:
             return
         self._close()
         if not self._deliveries.live:
@@ -346,14 +368,15 @@ class Run:
         self._ledger.write(self._services, self._ended)
 
     def _close(self) -> None:
-        if self._phase is _Phase.CLOSED:
+        if self._phase is _CLOSED:
             return
         self._stopping()
-        self._phase = _Phase.CLOSED
+        self._phase = _CLOSED
         if self._hard_end is not None:
             self._hard_end.cancel()
         self._dispatch.stop()
         self._waits.stop()
         self._loop.abandon()
         self._deliveries.close()
+        self._loop.close()
         self._services.desk.closed(self.task.key)

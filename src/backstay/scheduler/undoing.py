@@ -151,9 +151,8 @@ class UndoRun:
         if step is None:
             self._begin(key)  # Nobody here can undo it; the record will say so.
             return
-        self._ticket = ticket = self._services.agents.reserve(
-            step.agent.name, lambda: self._in_line(key, ticket)
-        )
+        self._ticket = ticket = self._services.agents.reserve(step.agent.name)
+        ticket.when_changed(lambda: self._in_line(key, ticket))
         self._in_line(key, ticket)
 
     def _in_line(self, key: str, ticket: Ticket) -> None:

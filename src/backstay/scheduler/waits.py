@@ -100,8 +100,14 @@ class LeftChild:
 Settled = Callable[[Wait, StepRecord], None]
 
 
+def _nothing(*_args: Any) -> None:
+    """Called in place of a run that is over."""
+
+
 class Waits:
     """The waits of one run. What came true is handed to ``settled``, in the order in which it did."""
+
+    __slots__ = ("_ledger", "_left", "_services", "_settled", "_signals", "_taken", "_waits")
 
     def __init__(
         self, services: Services, ledger: Ledger, signals: Iterable[Signal], *, settled: Settled
@@ -109,7 +115,7 @@ class Waits:
         self._services = services
         self._ledger = ledger
         self._signals = {signal.number: signal for signal in signals}
-        self._taken: set[int] = set()
+        self._taken: frozenset[int] = frozenset()
         self._settled = settled
         self._waits: dict[str, Wait] = {}
         self._left: list[LeftChild] = []
@@ -119,6 +125,11 @@ class Waits:
     @property
     def waiting(self) -> bool:
         return bool(self._waits)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether children were left that have not been taken yet."""
+        return bool(self._left)
 
     @property
     def unconfirmed(self) -> bool:
@@ -188,6 +199,7 @@ class Waits:
         """Sit still: what is waited for stays recorded, and goes on with the next run."""
         for wait in self._waits.values():
             self._silence(wait)
+        self._settled = _nothing
 
     # What happens outside
 
@@ -220,14 +232,14 @@ class Waits:
         if number is None:
             return False
         wait.signal = self._signals.pop(number)
-        self._taken.add(number)
+        self._taken |= {number}
         self._settle(wait, state=StepState.COMPLETED, output=wait.signal.payload)
         return True
 
     def give_back(self, wait: Wait) -> None:
         """The workflow stopped waiting just before it was given its signal: the next one may have it."""
         if wait.signal is not None:
-            self._taken.discard(wait.signal.number)
+            self._taken -= {wait.signal.number}
             self._signals = dict(sorted([*self._signals.items(), (wait.signal.number, wait.signal)]))
         self._waits[wait.key] = wait
         self.withdraw(wait)
@@ -243,7 +255,9 @@ class Waits:
         del self._waits[wait.key]
         self._silence(wait)
         record = self._ledger.steps[wait.key]
-        self._settled(wait, replace(record, ended_at=self._services.clock.now(), **outcome))
+        ended_at = self._services.clock.now()
+        position = self._ledger.next_position()
+        self._settled(wait, replace(record, ended_at=ended_at, position=position, **outcome))
 
     @staticmethod
     def _silence(wait: Wait) -> None:

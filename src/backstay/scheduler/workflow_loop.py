@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import events
-from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
-from typing import Any, Final, NoReturn, TypeVar, cast
+from typing import Any, Final, NoReturn, TypeVar
 
 from backstay.definitions.ambient import RunningWorkflow, Scope, current_scope
 from backstay.domain.journal import Branch
@@ -70,60 +69,77 @@ class _Ready:
 class WorkflowLoop:
     """Drives the asyncio tasks of one workflow. Lives inside the real event loop, one turn at a time."""
 
+    # Not a subclass of asyncio's: whatever is not defined here is refused, not inherited.
+    __slots__ = ("_main", "_ready", "_run_of", "_tasks")
+
     def __init__(self, run: RunningWorkflow) -> None:
-        # Not a subclass of asyncio's: whatever is not defined here is refused, not inherited.
-        self._as_loop = cast(asyncio.AbstractEventLoop, self)
-        self._run_of = run
-        self._ready: deque[_Ready] = deque()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # None once the workflow is over: the run leads back here, and what holds itself is freed late.
+        self._run_of: RunningWorkflow | None = run
+        self._ready: list[_Ready] = []
+        self._main: asyncio.Task[Any] | None = None
+        self._tasks: set[asyncio.Task[Any]] | None = None  # beside the main one
 
     def start(self, workflow: Coroutine[Any, Any, Value]) -> asyncio.Task[Value]:
         """Create the workflow's own task: the branch with the empty path."""
-        return self._new_task(workflow, Branch(), copy_context(), name=None)
+        self._main = task = self._new_task(workflow, Branch(), copy_context(), name="branch main")
+        return task
 
     @property
     def branching(self) -> bool:
         """Whether the workflow has tasks beside its own."""
-        return len(self._tasks) > 1
+        return bool(self._tasks)
 
     def drain(self) -> None:
         """Run until every branch is blocked."""
-        ready = self._ready
-        if not ready:
+        if not self._ready:
             return
         outer = events._get_running_loop()  # noqa: SLF001  The only way to lend the thread to another loop.
-        events._set_running_loop(self._as_loop)  # noqa: SLF001
+        events._set_running_loop(self)  # type: ignore[arg-type]  # noqa: SLF001
+        called = 0
         try:
-            for _ in range(CALLBACKS_PER_TURN_MAX):
-                if not ready:
-                    return
-                self._call(ready.popleft())
-            raise WorkflowSpins
+            while self._ready:
+                ready, self._ready = self._ready, []
+                called += len(ready)
+                if called > CALLBACKS_PER_TURN_MAX:
+                    raise WorkflowSpins
+                self._call_all(ready)
         finally:
             events._set_running_loop(outer)  # noqa: SLF001
 
-    def _call(self, one: _Ready) -> None:
-        if one.callback is None:
-            return
-        try:
-            one.context.run(one.callback, *one.args)
-        except KeyboardInterrupt:
-            raise
-        except SystemExit:
-            pass  # The task that raised it has it as its outcome.
-        except BaseException as error:  # noqa: BLE001  As asyncio does: the others still have their turn.
-            self.call_exception_handler({"message": f"callback {one.callback!r} failed", "exception": error})
+    def _call_all(self, ready: list[_Ready]) -> None:
+        for one in ready:
+            if one.callback is None:
+                continue
+            try:
+                one.context.run(one.callback, *one.args)
+            except KeyboardInterrupt:
+                raise
+            except SystemExit:
+                pass  # The task that raised it has it as its outcome.
+            except BaseException as error:  # noqa: BLE001  As in asyncio: the others still have their turn.
+                self._report(one, error)
+
+    def _report(self, one: _Ready, error: BaseException) -> None:
+        self.call_exception_handler({"message": f"callback {one.callback!r} failed", "exception": error})
 
     def abandon(self) -> None:
         """Cancel whatever is left and let it unwind; code that will not go quietly is dropped."""
-        for task in self._tasks:
+        for task in self._left():
             task.cancel()
         try:
             self.drain()
         except WorkflowSpins:
             self._ready.clear()
-        for task in self._tasks:
+        for task in self._left():
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def close(self) -> None:
+        """Nothing runs here any more."""
+        self._run_of = self._main = None
+
+    def _left(self) -> list[asyncio.Task[Any]]:
+        main = [] if self._main is None or self._main.done() else [self._main]
+        return [*main, *(self._tasks or ())]
 
     # What asyncio asks of a loop
 
@@ -135,24 +151,29 @@ class WorkflowLoop:
         return ready
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self._as_loop)
+        return asyncio.Future(loop=self)  # type: ignore[arg-type]
 
     def create_task(
         self, coro: Any, *, name: object = None, context: Context | None = None, **_later: Any
     ) -> asyncio.Task[Any]:
         scope = current_scope.get()
         branch = scope.branch.child() if scope is not None else Branch()
-        return self._new_task(coro, branch, copy_context() if context is None else context.copy(), name=name)
-
-    def _new_task(
-        self, coro: Coroutine[Any, Any, Value], branch: Branch, context: Context, *, name: object
-    ) -> asyncio.Task[Value]:
-        context.run(current_scope.set, Scope(self._run_of, branch))
-        label = str(name) if name is not None else f"branch {branch.path or 'main'}"
-        task = asyncio.Task(coro, loop=self._as_loop, name=label, context=context)
+        own = copy_context() if context is None else context.copy()
+        label = f"branch {branch.path}" if name is None else str(name)
+        task = self._new_task(coro, branch, own, name=label)
+        if self._tasks is None:
+            self._tasks = set()
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def _new_task(
+        self, coro: Coroutine[Any, Any, Value], branch: Branch, context: Context, *, name: str
+    ) -> asyncio.Task[Value]:
+        if self._run_of is None:
+            _refuse("the workflow is over")
+        context.run(current_scope.set, Scope(self._run_of, branch))
+        return asyncio.Task(coro, loop=self, name=name, context=context)  # type: ignore[arg-type]
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         log.warning("workflow: %s", context.get("message"), exc_info=context.get("exception"))

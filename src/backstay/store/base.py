@@ -101,6 +101,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     owner: Owner
     task_key: int
     lock_number: int
+    # When the task, or what is entered along with it, was changed; steps have times of their own.
     at: datetime
     steps: Sequence[StepRecord] = ()
     # Its ``request`` is the one that this row answers; any other that came meanwhile stays.

@@ -79,9 +79,9 @@ class Rows:
         changes.claimable = changes.claimable or freed or bool(self.children)
 
 
-def owners(posted: Iterable[Posted]) -> list[Owner]:
-    """Who acts in a batch; usually it is one, and always the same object."""
-    return [*{id(transition.owner): transition.owner for transition, _ in posted}.values()]
+def owners(posted: Iterable[Posted]) -> set[Owner]:
+    # Usually it is one, and always the same object: its hash is not worked out for every transition.
+    return set({id(transition.owner): transition.owner for transition, _ in posted}.values())
 
 
 def task_keys(posted: Iterable[Posted]) -> set[int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -53,7 +52,7 @@ _decode_report: Final = msgspec.json.Decoder(Report).decode
 _decode_facts: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 # The plain text of a word: SQLite's driver takes its time over anything that is not exactly a str or an int.
-_word: Final = attrgetter("_value_")
+_word: Final = str.__str__
 
 # Looking a word up is several times faster than calling the enum.
 _TASK_STATES: Final = {state.value: state for state in TaskState}
