@@ -168,7 +168,8 @@ class Attempt:
         if isinstance(self._body, ThreadedBody):
             self._body.when_idle(self._stopped)
         else:
-            self._stopped()
+            self._at_rest = True
+            self._counter.free()
         self._reply(reply)
         # What leads back here: something that holds itself is freed late, and by a search.
         self.context = self._around.context

@@ -56,7 +56,6 @@ class Deliveries:
         "_inbox",
         "_journal_max",
         "_ledger",
-        "_performing",
         "_recorded",
         "_reviving",
         "_services",
@@ -71,6 +70,7 @@ class Deliveries:
         "journal",
         "live",
         "loop",
+        "performing",
         "waits",
     )
 
@@ -99,7 +99,7 @@ class Deliveries:
         # Calls that the journal has a result for, and calls that it has without one.
         self._recorded: dict[str, Call] = {}
         # What the workflow called and has not begun to wait for.
-        self._performing: dict[str, Coroutine[Any, Any, Any]] = {}
+        self.performing: dict[str, Coroutine[Any, Any, Any]] = {}
         # What began for the first time since the ledger was written: nothing of it is sent yet.
         self._begun: set[str] = set()
         self._unfinished: list[Call] = []
@@ -123,18 +123,20 @@ class Deliveries:
     @property
     def quiet(self) -> bool:
         """Whether the workflow leaves nothing behind that would have to be stopped first."""
-        left = self.waiting or self.waits.leaving or self.dispatch.ending or self._untold
+        left = self.waiting or self.waits.left or self.dispatch.ending or self._untold
         return self.live and self.broken is None and not left
 
-    def written_down(self) -> None:
-        """Whatever began is on its way into the store."""
+    def handed_over(self) -> list[Call]:
+        """Whatever began is on its way into the store; the calls whose way back to pending goes along."""
         self._begun.clear()
+        if not self._reviving:
+            return self._reviving
+        calls, self._reviving = self._reviving, []
+        return calls
 
     def dropped(self) -> list[str]:
         """Calls that nobody waits for and nobody can any more: the workflow has let go of them."""
-        if not self._performing:
-            return []
-        references = _references(self._performing)
+        references = _references(self.performing)
         return [key for key in self._never_begun() if references[key] <= _HELD_HERE_ONLY]
 
     def never_awaited(self) -> list[str]:
@@ -143,7 +145,7 @@ class Deliveries:
         return [*self._never_begun(), *sorted(key for key in self._begun if not steps[key].settled)]
 
     def _never_begun(self) -> list[str]:
-        return [key for key, call in self._performing.items() if getcoroutinestate(call) == CORO_CREATED]
+        return [key for key, call in self.performing.items() if getcoroutinestate(call) == CORO_CREATED]
 
     def forget_begun(self) -> None:
         """Leave nothing of that in the journal: a mended workflow may go another way from here."""
@@ -151,9 +153,9 @@ class Deliveries:
 
     def close(self) -> None:
         """Nothing is performed any more; Python would warn of calls that never were."""
-        for call in self._performing.values():
+        for call in self.performing.values():
             call.close()
-        self._performing.clear()
+        self.performing.clear()
         # What leads back to the run: something that holds itself is freed late, and by a search.
         self._turn_soon = _nothing
         self._when_told = None
@@ -166,12 +168,13 @@ class Deliveries:
 
     def perform(self, call: Call, child: NewTask | None = None) -> Coroutine[Any, Any, Any]:
         """Do what the workflow called, or find it done in the journal; give back what came of it."""
-        performing = self._performing[call.key] = self._perform(call, child)
+        performing = self.performing[call.key] = self._perform(call, child)
         return performing
 
     async def _perform(self, call: Call, child: NewTask | None) -> Any:
-        del self._performing[call.key]
-        call.future = future = self.loop.create_future()
+        del self.performing[call.key]
+        future: asyncio.Future[Any] = asyncio.Future(loop=self.loop)  # type: ignore[arg-type]
+        call.future = future
         self._begin(call, child)
         try:
             return await future
@@ -193,7 +196,11 @@ class Deliveries:
         if self._stopped or self.broken is not None:
             return
         if self.live and call.key not in self.journal.entries and len(self._ledger.steps) < self._journal_max:
-            self._begin_new(call, child)
+            if isinstance(call, StepCall):
+                self._begun.add(call.key)
+                self.dispatch.begin_new(call)
+            else:
+                self._begin_new(call, child)
             return
         try:
             entry = self.journal.claim(call.key, operation=call.operation, input=call.input)
@@ -332,7 +339,7 @@ class Deliveries:
             call.future.set_exception(call.failure(record))
             return
         try:
-            call.future.set_result(call.result(record))
+            call.future.set_result(call.codec.decode(record.output or b"null"))
         except InvalidInput as error:
             raise JournalMismatch(record.key, f"its recorded result no longer fits: {error}") from error
 
@@ -366,11 +373,6 @@ class Deliveries:
             self.dispatch.resume(call)
         else:
             self.waits.resume(call)
-
-    def take_reviving(self) -> list[Call]:
-        """The calls whose way back to pending goes into the next transition."""
-        calls, self._reviving = self._reviving, []
-        return calls
 
     def revive(self, calls: list[Call]) -> None:
         """They are pending again, durably."""

@@ -18,6 +18,7 @@ import msgspec
 
 from backstay.clock import Alarm
 from backstay.definitions.agents import Step
+from backstay.definitions.codec import TypeCodec
 from backstay.domain.durations import describe
 from backstay.domain.recovery import Recovery, may_repeat
 from backstay.domain.states import StepState
@@ -62,34 +63,28 @@ class StepCall:
     def operation(self) -> str:
         return self.step.name
 
-    def first_record(self, task_key: int) -> StepRecord:
-        """What is recorded of a call that stands in line."""
-        return self._record(task_key, _PENDING, None, None)
-
-    def running_record(self, task_key: int, complete_by: datetime, now: datetime) -> StepRecord:
-        """What is recorded of a call that found no line."""
-        return self._record(task_key, _RUNNING, complete_by, now)
-
-    def _record(
-        self, task_key: int, state: StepState, complete_by: datetime | None, started_at: datetime | None
+    def first_record(
+        self, task_key: int, *, complete_by: datetime | None = None, now: datetime | None = None
     ) -> StepRecord:
+        """What is recorded of a call: running with the times given, or without any, in line."""
         step = self.step
         return StepRecord(
             task_key=task_key,
             key=self.key,
             agent=step.agent.name,
             operation=step.name,
-            state=state,
-            attempt=0 if started_at is None else 1,
+            state=_PENDING if now is None else _RUNNING,
+            attempt=0 if now is None else 1,
             complete_by=complete_by,
             input=self.input,
-            started_at=started_at,
+            started_at=now,
             undo=None if step.undo_of is None else step.undo_of.kind,
             pivot=step.pivot,
         )
 
-    def result(self, record: StepRecord) -> Any:
-        return self.step.returns.decode(record.output or b"null")
+    @property
+    def codec(self) -> TypeCodec:
+        return self.step.returns
 
     def failure(self, record: StepRecord) -> Exception:
         return StepFailed(record.key, msgspec.to_builtins(record.error))
@@ -134,9 +129,9 @@ class Dispatch:
         "_recovery",
         "_services",
         "_settled",
-        "_to_send",
         "_when_quiet",
         "ending",
+        "to_send",
     )
 
     def __init__(
@@ -154,7 +149,8 @@ class Dispatch:
         self._settled = settled
         self._flush = flush
         self._calls: dict[str, StepCall] = {}
-        self._to_send: list[StepCall] = []
+        # Their running records go into the next transition.
+        self.to_send: list[StepCall] = []
         # One for all steps of the run, at the first time at which one of them may be due.
         self._alarm: Alarm | None = None
         self._alarm_at = _NEVER
@@ -195,8 +191,8 @@ class Dispatch:
         task_key = self._ledger.task.key
         if self._reserve(call).granted:
             now = self._services.clock.now()
-            self._to_send.append(call)
-            self._ledger.put(call.running_record(task_key, self._complete_by(call, now), now))
+            self.to_send.append(call)
+            self._ledger.put(call.first_record(task_key, complete_by=self._complete_by(call, now), now=now))
         else:
             self._ledger.put(call.first_record(task_key))
 
@@ -242,7 +238,7 @@ class Dispatch:
         """Put down what must be durable before the body starts."""
         now = self._services.clock.now()
         step = self._ledger.steps[call.key]
-        self._to_send.append(call)
+        self.to_send.append(call)
         self._ledger.put(
             replace(
                 step,
@@ -264,25 +260,18 @@ class Dispatch:
         call.deadline = self._services.clock.monotonic() + time.total_seconds()
         return now + time
 
-    def take_to_send(self) -> list[StepCall]:
-        """The calls whose running record goes into the next transition."""
-        calls, self._to_send = self._to_send, []
-        return calls
-
     def send(self, calls: list[StepCall]) -> None:
         """The records are durable: start the bodies."""
         for call in calls:
             if self._calls.get(call.key) is call:
-                self._send(call)
+                self._send(call, self._ledger.steps[call.key])
 
-    def _send(self, call: StepCall) -> None:
-        services = self._services
-        record = self._ledger.steps[call.key]
+    def _send(self, call: StepCall, record: StepRecord) -> None:
         task_id = self._ledger.task.id
         assert record.complete_by is not None, "a running step has a complete-by"
         assert record.input is not None, "a running step was called with something"
         assert call.ticket is not None, "a running step has a slot"
-        remaining = call.deadline - services.clock.monotonic()
+        remaining = call.deadline - self._services.clock.monotonic()
         call.due = call.deadline
         if call.due < self._alarm_at:
             self._look_at_clock(call.due)
@@ -301,7 +290,7 @@ class Dispatch:
             idempotency_key=f"{task_id}/{record.key}",
         )
         replied = partial(self._replied, call, record.attempt)
-        call.execution = services.agents.execute(call.ticket, request, replied)
+        call.execution = self._services.agents.execute(call.ticket, request, replied)
 
     # The way back
 
@@ -313,7 +302,8 @@ class Dispatch:
         call.due = call.execution = None
         match reply:
             case Completed(output=output):
-                self._ledger.came_further()
+                if self._ledger.task.crash_count:
+                    self._ledger.came_further()
                 self._settle(call, record, state=_COMPLETED, output=output)
             case Failed(error=error, unsure=unsure, retry_after=pause):
                 self._failed(call, replace(record, unsure=record.unsure or unsure), error, pause=pause)

@@ -10,7 +10,7 @@ import msgspec
 from backstay.domain.alert import NewAlert
 from backstay.domain.lease import Owner
 from backstay.domain.operate import next_position
-from backstay.domain.states import STEP_ARROWS
+from backstay.domain.states import STEP_ARROWS, StepState
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError
@@ -31,7 +31,6 @@ class Ledger:
         "_consumed",
         "_passed",
         "_position",
-        "_states",
         "_task_changed",
         "steps",
         "task",
@@ -40,10 +39,10 @@ class Ledger:
     def __init__(self, task: TaskRecord, steps: Iterable[StepRecord]) -> None:
         self.task = task
         self.steps = {step.key: step for step in steps}
-        self._position = next_position(list(self.steps.values())) - 1
-        self._states = {step.key: step.state for step in self.steps.values()}  # as last handed over
+        self._position = next_position(list(self.steps.values())) - 1 if self.steps else 0
         self._passed: list[StepRecord] = []
-        self._changed: set[str] = set()
+        # What was put down since the last time something was handed over, and as what the store knows it.
+        self._changed: dict[str, StepState | None] = {}
         self._task_changed = False
         self._children: list[NewTask] = []
         self._consumed: list[tuple[int, str]] = []
@@ -51,12 +50,15 @@ class Ledger:
 
     def put(self, step: StepRecord) -> StepRecord:
         """Record a step in its new form."""
-        if step.key in self._changed and not self._one_arrow(step):
+        key = step.key
+        before = self.steps.get(key)
+        if key not in self._changed:
+            self._changed[key] = None if before is None else before.state
+        elif before is not None and not self._one_arrow(step):
             # Within one turn it came further than one arrow: the form in between is written as well.
-            self._passed.append(self.steps[step.key])
-            self._states[step.key] = self.steps[step.key].state
-        self.steps[step.key] = step
-        self._changed.add(step.key)
+            self._passed.append(before)
+            self._changed[key] = before.state
+        self.steps[key] = step
         return step
 
     def put_task(self, task: TaskRecord) -> None:
@@ -92,8 +94,7 @@ class Ledger:
         """As if these steps had never been put down; none of them is written yet."""
         for key in keys:
             self.steps.pop(key, None)
-            self._states.pop(key, None)
-        self._changed.difference_update(keys)
+            self._changed.pop(key, None)
         self._passed = [step for step in self._passed if step.key not in keys]
         self._children = [child for child in self._children if child.parent_step not in keys]
         self._consumed = [(number, key) for number, key in self._consumed if key not in keys]
@@ -101,9 +102,8 @@ class Ledger:
     def rewind(self, steps: Mapping[str, StepRecord]) -> None:
         """Back to these records: what was put down since, and not written, is dropped."""
         self.steps = dict(steps)
-        self._states = {step.key: step.state for step in steps.values()}
         self._passed = []
-        self._changed = set()
+        self._changed = {}
         self._children = []
         self._consumed = []
         self._alerts = []
@@ -120,9 +120,7 @@ class Ledger:
             services.apply(self._passing(services.owner, at, passed), _ignore)
         if self._task_changed:
             self.task = replace(self.task, updated_at=at)
-        steps = [self.steps[key] for key in self._changed]
-        for step in steps:
-            self._states[step.key] = step.state
+        steps = [*map(self.steps.__getitem__, self._changed)]
         transition = Transition(
             owner=services.owner,
             task_key=self.task.key,
@@ -159,7 +157,7 @@ class Ledger:
 
     def _one_arrow(self, step: StepRecord) -> bool:
         """Whether the store can take ``step`` from the form it knows to this one."""
-        known = self._states.get(step.key)
+        known = self._changed[step.key]
         return known is None or known is step.state or step.state in STEP_ARROWS[known]
 
 

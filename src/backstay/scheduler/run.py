@@ -134,11 +134,13 @@ class Run:
         if self.task.hard_end is not None:
             seconds = (self.task.hard_end - now).total_seconds()
             self._hard_end = self._services.alarms.after(seconds, self._hard_end_passed)
-        self._main = self._loop.start(self._call_workflow())
+        try:
+            arguments = self._workflow.signature.decode(self.task.input)
+        except InvalidRequest as error:
+            self._stop(partial(self._by_exception, error))
+            return
+        self._main = self._loop.start(self._workflow.function(**arguments))
         self._turn_soon()
-
-    async def _call_workflow(self) -> Any:
-        return await self._workflow.function(**self._workflow.signature.decode(self.task.input))
 
     def stands(self, task: TaskRecord, signals: list[Signal]) -> None:
         """The store was asked how the task stands: perhaps somebody wants something of it."""
@@ -191,7 +193,7 @@ class Run:
         try:
             deliveries.deliver(self._main)
             # Now, and not at the end: nothing that comes after the forgotten call is sent out yet.
-            if not self._main.done() and (dropped := deliveries.dropped()):
+            if deliveries.performing and not self._main.done() and (dropped := deliveries.dropped()):
                 raise NotAwaited(dropped)
         except (WorkflowSpins, JournalMismatch, NotAwaited) as error:
             deliveries.broken = deliveries.broken or error
@@ -210,15 +212,15 @@ class Run:
         """Write what changed; what must be durable first starts when that is committed."""
         if self._turn_due or self._phase is not _RUNNING or not self._deliveries.live:
             return
-        if not self._dispatch.moving and self._may_park():
+        dispatch = self._dispatch
+        if not (dispatch.to_send or dispatch.moving) and self._may_park():
             self._stopping()
             park(self._ledger, until=self._wake_at(), error=None)
         if not self._ledger.changed:
             return
-        self._deliveries.written_down()
-        sending = self._dispatch.take_to_send()
-        reviving = self._deliveries.take_reviving()
-        left = self._waits.take_left()
+        sending, dispatch.to_send = dispatch.to_send, []
+        reviving = self._deliveries.handed_over()
+        left = self._waits.take_left() if self._waits.left else []
         self._ledger.write(self._services, partial(self._written, sending, reviving, left))
 
     def _written(

@@ -19,7 +19,8 @@ class Unanswered:
         self._numbers = itertools.count()
         self._open: dict[int, None] = {}  # oldest first
         self._pulse = Pulse(clock)
-        self._answered = asyncio.Event()
+        # Somebody waits for answers.
+        self._answered: asyncio.Event | None = None
 
     def __len__(self) -> int:
         return len(self._open)
@@ -39,7 +40,7 @@ class Unanswered:
     def _settled(self, number: int, settle: Settle, refusal: BackstayError | None) -> None:
         del self._open[number]
         self._pulse.felt()
-        if not self._answered.is_set():
+        if self._answered is not None:
             self._answered.set()
         settle(refusal)
 
@@ -47,5 +48,6 @@ class Unanswered:
         """Wait until each of them is answered, but not for those that are handed in meanwhile."""
         end = next(self._numbers)
         while self._open and next(iter(self._open)) < end:
+            self._answered = self._answered or asyncio.Event()
             self._answered.clear()
             await self._answered.wait()

@@ -75,9 +75,6 @@ class Wait:
     def first_record(self, _task_key: int) -> StepRecord:
         return self._first
 
-    def result(self, record: StepRecord) -> Any:
-        return self.codec.decode(record.output or b"null")
-
     def failure(self, record: StepRecord) -> Exception:
         error = record.error or Failure("Unknown", "no error was recorded")
         match self.kind:
@@ -107,7 +104,7 @@ def _nothing(*_args: Any) -> None:
 class Waits:
     """The waits of one run. What came true is handed to ``settled``, in the order in which it did."""
 
-    __slots__ = ("_ledger", "_left", "_services", "_settled", "_signals", "_taken", "_waits")
+    __slots__ = ("_ledger", "_services", "_settled", "_signals", "_taken", "_waits", "left")
 
     def __init__(
         self, services: Services, ledger: Ledger, signals: Iterable[Signal], *, settled: Settled
@@ -118,18 +115,13 @@ class Waits:
         self._taken: frozenset[int] = frozenset()
         self._settled = settled
         self._waits: dict[str, Wait] = {}
-        self._left: list[LeftChild] = []
+        self.left: list[LeftChild] = []  # not taken yet
 
     # How it stands
 
     @property
     def waiting(self) -> bool:
         return bool(self._waits)
-
-    @property
-    def leaving(self) -> bool:
-        """Whether children were left that have not been taken yet."""
-        return bool(self._left)
 
     @property
     def unconfirmed(self) -> bool:
@@ -179,7 +171,7 @@ class Waits:
             replace(record, state=StepState.FAILED, error=error, unsure=wait.kind is StepKind.CHILD)
         )
         if wait.kind is StepKind.CHILD:
-            self._left.append(LeftChild(wait.child_id, undo=undo_child))
+            self.left.append(LeftChild(wait.child_id, undo=undo_child))
 
     def withdraw_all(self, *, undo_children: bool) -> None:
         for wait in list(self._waits.values()):
@@ -187,7 +179,7 @@ class Waits:
 
     def take_left(self) -> list[LeftChild]:
         """The children that the workflow stopped waiting for since this was last asked."""
-        left, self._left = self._left, []
+        left, self.left = self.left, []
         return left
 
     def left_before(self, wait: Wait) -> list[LeftChild]:

@@ -178,8 +178,8 @@ class WorkflowLoop:
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         log.warning("workflow: %s", context.get("message"), exc_info=context.get("exception"))
 
-    def get_debug(self) -> bool:
-        return False
+    # asyncio asks whenever it makes a future: ``bool()`` is False, and no call of Python.
+    get_debug = staticmethod(bool)
 
     def is_running(self) -> bool:
         return True

@@ -89,6 +89,7 @@ class Writer:
         self._inbox: deque[_Entry] = deque()
         self._kept: list[Posted] = []
         self._wake = threading.Event()
+        self._asleep = False
         self._closing = False
         self._seen_version = _data_version(self._connection)
         self._look_again_at = 0.0
@@ -103,8 +104,8 @@ class Writer:
         if self._closing:
             self._check_open()
         self._inbox.append((transition, settle))
-        if not self._wake.is_set():
-            self._wake.set()
+        if self._asleep:
+            self._call()
 
     async def call(self, operation: Operation) -> Any:
         """Run ``operation`` within the next commit; its result, or its error, comes back from here."""
@@ -140,17 +141,24 @@ class Writer:
 
     def _hand_in(self, entry: _Entry) -> None:
         self._inbox.append(entry)
-        if not self._wake.is_set():
-            self._wake.set()
+        if self._asleep:
+            self._call()
+
+    def _call(self) -> None:
+        self._asleep = False
+        self._wake.set()
 
     # In the thread
 
     def _work(self) -> None:
         while True:
-            if not self._inbox:
+            self._wake.clear()
+            # Said before we look: what is handed in after that look finds us asleep, and calls.
+            self._asleep = True
+            if not (self._inbox or self._closing):
                 # We wake up by ourselves as well: there may be room again, or another process wrote.
                 self._wake.wait(STALL_SECONDS if self._kept else FOREIGN_POLL_SECONDS)
-                self._wake.clear()
+            self._asleep = False
             if self._inbox or self._kept:
                 self._write(self._take())
             self._look_around()
