@@ -313,8 +313,10 @@ class Deliveries:
                 self.waits.give_back(call)
                 return
             self._woken(call)
-        # A step's result is recorded even if the workflow has just stopped waiting: it is a fact.
-        self._ledger.put(record)
+            self._ledger.put(record)
+        else:
+            # Recorded even if the workflow has just stopped waiting: it is a fact.
+            self._keep(call, record)
         self._resolve(call, record)
 
     def keep_arrived(self) -> None:
@@ -322,7 +324,14 @@ class Deliveries:
         arrived, self._inbox = self._inbox, []
         for call, record in arrived:
             if isinstance(call, StepCall):
-                self._ledger.put(record)
+                self._keep(call, record)
+
+    def _keep(self, call: StepCall, record: StepRecord) -> None:
+        # One that was completed by hand never had a place at its agent.
+        if record.state is _COMPLETED and call.ticket is not None:
+            self._ledger.complete(record)
+        else:
+            self._ledger.put(record)
 
     def _woken(self, wait: Wait) -> None:
         if wait.signal is not None:

@@ -192,7 +192,8 @@ class Dispatch:
         if self._reserve(call).granted:
             now = self._services.clock.now()
             self.to_send.append(call)
-            self._ledger.put(call.first_record(task_key, complete_by=self._complete_by(call, now), now=now))
+            complete_by = self._complete_by(call, now)
+            self._ledger.begin(call.first_record(task_key, complete_by=complete_by, now=now))
         else:
             self._ledger.put(call.first_record(task_key))
 

@@ -26,8 +26,10 @@ class Ledger:
 
     __slots__ = (
         "_alerts",
+        "_began",
         "_changed",
         "_children",
+        "_completed",
         "_consumed",
         "_passed",
         "_position",
@@ -43,6 +45,8 @@ class Ledger:
         self._passed: list[StepRecord] = []
         # What was put down since the last time something was handed over, and as what the store knows it.
         self._changed: dict[str, StepState | None] = {}
+        self._began: dict[str, StepRecord] = {}
+        self._completed: dict[str, StepRecord] = {}
         self._task_changed = False
         self._children: list[NewTask] = []
         self._consumed: list[tuple[int, str]] = []
@@ -52,6 +56,10 @@ class Ledger:
         """Record a step in its new form."""
         key = step.key
         before = self.steps.get(key)
+        if self._began.pop(key, None) is not None:
+            self._changed[key] = None  # The store has not heard of it.
+        elif self._completed.pop(key, None) is not None:
+            self._changed[key] = StepState.RUNNING
         if key not in self._changed:
             self._changed[key] = None if before is None else before.state
         elif before is not None and not self._one_arrow(step):
@@ -60,6 +68,14 @@ class Ledger:
             self._changed[key] = before.state
         self.steps[key] = step
         return step
+
+    def begin(self, step: StepRecord) -> None:
+        """Record a step that runs for the first time; nothing of it was put down before."""
+        self.steps[step.key] = self._began[step.key] = step
+
+    def complete(self, step: StepRecord) -> None:
+        """Record that a step which the store has as running is completed, and nothing else of it changed."""
+        self.steps[step.key] = self._completed[step.key] = step
 
     def put_task(self, task: TaskRecord) -> None:
         self.task = task
@@ -94,6 +110,7 @@ class Ledger:
         """As if these steps had never been put down; none of them is written yet."""
         for key in keys:
             self.steps.pop(key, None)
+            self._began.pop(key, None)
             self._changed.pop(key, None)
         self._passed = [step for step in self._passed if step.key not in keys]
         self._children = [child for child in self._children if child.parent_step not in keys]
@@ -103,6 +120,8 @@ class Ledger:
         """Back to these records: what was put down since, and not written, is dropped."""
         self.steps = dict(steps)
         self._passed = []
+        self._began = {}
+        self._completed = {}
         self._changed = {}
         self._children = []
         self._consumed = []
@@ -110,7 +129,7 @@ class Ledger:
 
     @property
     def changed(self) -> bool:
-        return bool(self._changed) or self._task_changed
+        return bool(self._began or self._completed or self._changed or self._task_changed)
 
     def write(self, services: Services, settle: Settle) -> None:
         """Hand what changed since the last time to the store; ``settle`` hears how that went."""
@@ -120,13 +139,14 @@ class Ledger:
             services.apply(self._passing(services.owner, at, passed), _ignore)
         if self._task_changed:
             self.task = replace(self.task, updated_at=at)
-        steps = [*map(self.steps.__getitem__, self._changed)]
         transition = Transition(
             owner=services.owner,
             task_key=self.task.key,
             lock_number=self.task.lock_number,
             at=at,
-            steps=steps,
+            began=[*self._began.values()],
+            completed=[*self._completed.values()],
+            steps=[*map(self.steps.__getitem__, self._changed)],
             task=self.task if self._task_changed else None,
             # Not our own empty lists: what is put into them later belongs to a later transition.
             children=self._children or (),
@@ -143,6 +163,8 @@ class Ledger:
         return Transition(owner=owner, task_key=task.key, lock_number=task.lock_number, at=at, steps=[step])
 
     def _handed_over(self) -> None:
+        self._began.clear()
+        self._completed.clear()
         self._changed.clear()
         self._task_changed = False
         # Most turns have none of these.

@@ -103,6 +103,12 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lock_number: int
     # When the task, or what is entered along with it, was changed; steps have times of their own.
     at: datetime
+    # The two moves that most steps make, apart from all others: a store may write less for them.
+    # Steps that run for the first time, of which nothing is in the store.
+    began: Sequence[StepRecord] = ()
+    # Steps that the store has as running, completed: state, output, ended_at and position are new.
+    completed: Sequence[StepRecord] = ()
+    # Any others, in any form.
     steps: Sequence[StepRecord] = ()
     # Its ``request`` is the one that this row answers; any other that came meanwhile stays.
     task: TaskRecord | None = None

@@ -47,6 +47,8 @@ class Rows:
     """The rows that a set of transitions comes down to: of each, the last version."""
 
     def __init__(self, transitions: Iterable[Transition]) -> None:
+        self.began: dict[tuple[int, str], StepRecord] = {}
+        self.completed: dict[tuple[int, str], StepRecord] = {}
         self.steps: dict[tuple[int, str], StepRecord] = {}
         self.tasks: dict[int, TaskRecord] = {}
         self.children: list[tuple[NewTask, datetime]] = []
@@ -56,6 +58,11 @@ class Rows:
             self._add(transition)
 
     def _add(self, transition: Transition) -> None:
+        task_key = transition.task_key
+        for step in transition.began:
+            self.began[(task_key, step.key)] = step
+        for step in transition.completed:
+            self.completed[(task_key, step.key)] = step
         for step in transition.steps:
             self.steps[(step.task_key, step.key)] = step
         if transition.task is not None:
@@ -66,6 +73,10 @@ class Rows:
             self.consumed.extend((transition.task_key, number, key) for number, key in transition.consumed)
         if transition.alerts:
             self.alerts.extend((alert, transition.at) for alert in transition.alerts)
+
+    def whole_steps(self) -> Iterable[StepRecord]:
+        """Every step in its last form, for a database that writes all of them alike."""
+        return {**self.began, **self.completed, **self.steps}.values()
 
     @property
     def settled(self) -> list[TaskRecord]:

@@ -84,15 +84,18 @@ async def test_of_two_stores_that_claim_one_backlog_each_task_goes_to_exactly_on
 
 
 async def test_of_two_processes_that_work_off_one_backlog_each_step_has_its_effect_once(
-    postgres_url: str, tmp_path: Path, client: Client, effects: Effects, schema: Schema
+    postgres_url: str, tmp_path: Path, client: Client, store: PostgresStore, schema: Schema
 ):
-    await submit(client, BACKLOG)
-    began = time.monotonic()
-
+    effects = Effects(tmp_path / "effects")
     with (
         Worker(postgres_url, tmp_path, lease="10s") as one,
         Worker(postgres_url, tmp_path, lease="10s") as two,
     ):
+        # One alone would be done before the other is there.
+        for worker in (one, two):
+            await instance_of(store, worker)
+        began = time.monotonic()
+        await submit(client, BACKLOG)
         await processed(schema, len(BACKLOG))
         took = time.monotonic() - began
         shares = [len(effects.keys(by=worker.pid)) for worker in (one, two)]

@@ -164,7 +164,7 @@ def plan_of(database: sqlite3.Connection, query: str) -> list[str]:
 @pytest.mark.parametrize(
     ("query", "index"),
     [
-        ("claim_tasks", "task_claimable (workflow=? AND version=?)"),
+        ("claimable_keys", "task_claimable (workflow=? AND version=?)"),
         ("count_claimable", "task_claimable"),
         ("call_for_agent", "task_unusual (state=?)"),
         ("expire_runs", "task_locked (complete_by<?)"),

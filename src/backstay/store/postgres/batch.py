@@ -66,7 +66,7 @@ def _keys(transitions: Iterable[Transition]) -> set[int]:
 
 async def _write(tables: Tables, transitions: list[Transition], changes: Changes) -> None:
     rows = Rows(transitions)
-    await tables.put_steps(rows.steps.values())
+    await tables.put_steps(rows.whole_steps())
     await tables.run_rows(
         "consume_signal", [(key, task_key, number) for task_key, number, key in rows.consumed]
     )

@@ -53,6 +53,8 @@ def _write(tables: Tables, transitions: list[Transition], changes: Changes) -> B
 
 
 def _put_rows(tables: Tables, rows: Rows) -> None:
+    tables.begin_steps(rows.began.values())
+    tables.complete_steps(rows.completed.values())
     tables.put_steps(rows.steps.values())
     if rows.consumed:
         tables.run_many(

@@ -58,20 +58,19 @@ class Tables:
     def run_many(self, query: str, rows: Iterable[Row]) -> None:
         self.connection.executemany(self._queries[query], rows)
 
-    def run_rows(self, query: str, rows: Sequence[Row]) -> int:
-        """Run a query whose ``{rows}`` stands for many rows, as few times as possible; how many it changed.
+    def run_rows(self, query: str, rows: Sequence[Row]) -> None:
+        """Run a query whose ``{rows}`` stands for many rows, as few times as possible.
 
         ``executemany`` gives up the interpreter lock and begs for it back once per row; beside a
         busy event loop that is what a row costs. Chunks of a few sizes keep the statements cached.
         """
-        done = changed = 0
+        done = 0
         for size in CHUNKS:
             while len(rows) - done >= size:
                 chunk = rows[done : done + size]
                 sql = self._chunk_sql(query, size, len(chunk[0]))
-                changed += self.connection.execute(sql, [*chain.from_iterable(chunk)]).rowcount
+                self.connection.execute(sql, [*chain.from_iterable(chunk)])
                 done += size
-        return changed
 
     def _chunk_sql(self, query: str, size: int, width: int) -> str:
         known = self._chunk_sqls.get((query, size))
@@ -102,7 +101,7 @@ class Tables:
             outgoing.entered(key, new)
             planned += [msgspec.structs.replace(step, task_key=key) for step in new.plan]
             answers.append(Submitted(first_record(key, new, now), created=True))
-        if self.run_rows("insert_tasks", rows) < len(rows):
+        if self.run("insert_tasks", rows=_as_text(rows)).rowcount < len(rows):
             return None
         self._put_payloads(outgoing)
         self.put_steps(planned)
@@ -148,7 +147,7 @@ class Tables:
 
     def put_tasks(self, tasks: Iterable[TaskRecord]) -> None:
         outgoing = self._outgoing()
-        self.run_rows("put_task", [SHAPE.task_row(task, outgoing) for task in tasks])
+        self.run("put_task", rows=_as_text([SHAPE.task_row(task, outgoing) for task in tasks]))
         self._put_payloads(outgoing)
 
     def wake(self, keys: Sequence[int], now: datetime) -> None:
@@ -172,6 +171,50 @@ class Tables:
         outgoing = self._outgoing()
         self.run_rows("put_step", [SHAPE.step_row(step, outgoing) for step in steps])
         self._put_payloads(outgoing)
+
+    def begin_steps(self, steps: Iterable[StepRecord]) -> None:
+        """Enter steps that run for the first time: one statement for all whose input is small."""
+        rows, large = [], []
+        for step in steps:
+            if step.input is None or len(step.input) > self._inline_bytes_max:
+                large.append(step)
+                continue
+            rows.append(
+                (
+                    step.task_key,
+                    step.key,
+                    step.agent,
+                    step.operation,
+                    step.complete_by and micros(step.complete_by),
+                    step.input.decode(),
+                    step.started_at and micros(step.started_at),
+                    step.undo,
+                    step.pivot,
+                )
+            )
+        if rows:
+            self.run("begin_steps", rows=as_json(rows))
+        self.put_steps(large)
+
+    def complete_steps(self, steps: Iterable[StepRecord]) -> None:
+        """Complete steps that are running: one statement for all whose output is small."""
+        rows, large = [], []
+        for step in steps:
+            if step.output is None or len(step.output) > self._inline_bytes_max:
+                large.append(step)
+                continue
+            rows.append(
+                (
+                    step.task_key,
+                    step.key,
+                    step.output.decode(),
+                    step.ended_at and micros(step.ended_at),
+                    step.position,
+                )
+            )
+        if rows:
+            self.run("complete_steps", rows=as_json(rows))
+        self.put_steps(large)
 
     def steps(self, keys: Sequence[int]) -> dict[int, list[StepRecord]]:
         rows = self.run("steps_of", keys=as_json(keys)).fetchall()
@@ -261,6 +304,11 @@ class Tables:
             return {}
         found = self.run("payloads_of", wanted=as_json(wanted)).fetchall()
         return {(task_key, digest): body for task_key, digest, body in found}
+
+
+def _as_text(rows: list[Row]) -> str:
+    """Rows as one text of JSON; what is kept as bytes, JSON itself or a claim check, travels as text."""
+    return as_json([[one.decode() if type(one) is bytes else one for one in row] for row in rows])
 
 
 def _with_bytes(row: list[Any]) -> list[Any]:

@@ -59,7 +59,10 @@ class Holder:
 
     def turn(self, claimed: TaskRecord, /, **changed: Any) -> Transition:
         """A transition of a task, under the lock with which we claimed it."""
-        steps = [replace(step, task_key=claimed.key) for step in changed.pop("steps", ())]
+        moves = {
+            kind: [replace(step, task_key=claimed.key) for step in changed.pop(kind, ())]
+            for kind in ("began", "completed", "steps")
+        }
         after = changed.pop("task", None)
         now = self._clock.now()
         return Transition(
@@ -67,8 +70,8 @@ class Holder:
             task_key=claimed.key,
             lock_number=claimed.lock_number,
             at=now,
-            steps=steps,
             task=None if after is None else replace(after, updated_at=now),
+            **moves,
             **changed,
         )
 

@@ -8,7 +8,7 @@ import pytest
 
 from backstay.domain.operate import request_undo
 from backstay.domain.states import StepState, TaskState
-from backstay.domain.step import Failure, StepRecord
+from backstay.domain.step import Failure, StepRecord, UndoKind
 from backstay.domain.task import TaskRecord
 from backstay.errors import BackstayError, LeaseLost
 from backstay.store.base import Store
@@ -17,6 +17,9 @@ from backstay.testing.promises.holder import SECOND, Holder, Promises, applied, 
 from backstay.testing.records import a_step, held, let_go, new_task, replace
 
 HUNDREDS = 300
+
+# Above what a row holds.
+LARGE = b'"' + b'\\"x' * 20_000 + b'"'
 
 
 class TransitionPromises(Promises):
@@ -93,6 +96,63 @@ class TransitionPromises(Promises):
             assert await alice.write(task, steps=[a_step(state)]) is None
 
         assert [step.state for step in await store.steps("t")] == [StepState.COMPLETED]
+
+    @pytest.mark.parametrize(
+        "input", [b"[]", b'"\\u0000 \xe6\x8e\xa5 \\"\\\\"', LARGE], ids=["small", "odd", "large"]
+    )
+    async def test_a_step_that_begins_is_entered_whole(
+        self, store: Store, alice: Holder, input: bytes
+    ) -> None:
+        task = await alice.hold("t")
+        step = a_step(StepState.RUNNING, task_key=task.key, input=input, undo=UndoKind.MANUAL, pivot=True)
+
+        assert await alice.write(task, began=[step]) is None
+
+        assert await store.steps("t") == [step]
+
+    @pytest.mark.parametrize(
+        "output", [b"7", b'{"a":[null,1.5,"\xe6\x8e\xa5"]}', LARGE], ids=["small", "odd", "large"]
+    )
+    async def test_a_completion_leaves_the_rest_of_its_step_as_it_was(
+        self, store: Store, clock: ManualClock, alice: Holder, output: bytes
+    ) -> None:
+        task = await alice.hold("t")
+        running = a_step(
+            StepState.RUNNING,
+            task_key=task.key,
+            attempt=3,
+            failure_count=2,
+            undo=UndoKind.AUTOMATIC,
+            unsure=True,
+        )
+        await alice.write(task, steps=[running])
+        completed = replace(
+            running, state=StepState.COMPLETED, output=output, ended_at=clock.now(), position=4
+        )
+
+        assert await alice.write(task, completed=[completed]) is None
+
+        assert await store.steps("t") == [completed]
+
+    async def test_moves_of_one_step_handed_in_together_are_made_in_their_order(
+        self, store: Store, alice: Holder
+    ) -> None:
+        task = await alice.hold("t")
+        running, failed = a_step(StepState.RUNNING), a_step(StepState.FAILED)
+        other = a_step(StepState.RUNNING, key="other:1")
+        turns = [
+            alice.turn(task, began=[running, other]),
+            alice.turn(task, steps=[failed]),
+            alice.turn(task, completed=[a_step(StepState.COMPLETED, key="other:1")]),
+            alice.turn(task, task=held(task, TaskState.UNDOING)),
+            alice.turn(task, steps=[a_step(StepState.UNDOING, key="other:1")]),
+        ]
+
+        answers = await applied(store, *turns)
+
+        assert answers == [None] * len(turns)
+        states = {step.key: step.state for step in await store.steps("t")}
+        assert states == {"charge:1": StepState.FAILED, "other:1": StepState.UNDOING}
 
     async def test_turns_handed_in_together_leave_what_the_last_of_them_says(
         self, store: Store, alice: Holder

@@ -46,7 +46,11 @@ UPDATE task
 -- A request stays until it is answered or too late: one that arrived after the holder last looked
 -- must not be overwritten.
 WITH new (key, state, output, error, complete_by, locked_by, lock_number, failure_count, crash_count,
-          wake_at, parked, updated_at, answered) AS (VALUES {rows})
+          wake_at, parked, updated_at, answered) AS (
+       SELECT value ->> 0, value ->> 1, CAST(value ->> 2 AS BLOB), CAST(value ->> 3 AS BLOB), value ->> 4,
+              value ->> 5, value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11,
+              value ->> 12
+         FROM json_each(:rows))
 UPDATE task
    SET state = new.state, output = new.output, error = new.error, complete_by = new.complete_by,
        locked_by = new.locked_by, lock_number = new.lock_number, failure_count = new.failure_count,
