@@ -3,6 +3,7 @@
 host      the agents of this process
 counter   the slots of one agent, its breaker, and the line of those who wait
 attempt   one attempt of one step: retries, the deadline, the reply or the silence
-body      how a function is called: awaited, or in a thread of its own
+crew      the asyncio tasks in which attempts run
+body      how a synchronous function is called: in a thread of its own
 http      a ready agent for HTTP services: http_requests, http_client and http_answers are its parts
 """

@@ -218,7 +218,8 @@ class Dispatch:
         if interrupted and not may_repeat(unsure, self._recovery, idempotent=call.step.idempotent):
             reason = f"attempt {record.attempt} was interrupted, and the step must not be attempted again"
             error = record.error or Failure("Interrupted", reason, step=call.key)
-            self._settled(call, replace(unsure, state=_FAILED, error=error))
+            position = self._ledger.next_position()
+            self._settled(call, replace(unsure, state=_FAILED, error=error, position=position))
             return
         if interrupted:
             # It may have to wait for a slot, and whatever waits in line is pending.
