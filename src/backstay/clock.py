@@ -20,9 +20,12 @@ SWEEP_FROM: Final = 1_000
 
 
 class Clock(Protocol):
-    """Two readings of the same time: the instant, and seconds that never jump."""
+    """Readings of the same time: the instant, in two forms, and seconds that never jump."""
 
     def now(self) -> datetime: ...
+
+    def micros(self) -> int:
+        """``now`` in whole microseconds since 1970 (``domain.instants``)."""
 
     def monotonic(self) -> float: ...
 
@@ -32,6 +35,9 @@ class SystemClock:
 
     def now(self) -> datetime:
         return datetime.now(UTC)
+
+    def micros(self) -> int:
+        return time.time_ns() // 1000
 
     monotonic = staticmethod(time.monotonic)
 

@@ -7,6 +7,7 @@ wait, however many they are.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from typing import Final
 
 from backstay.domain.task import TaskRecord
@@ -33,7 +34,7 @@ class Outcomes:
         # Those to be looked at now; the others are looked at in their turn.
         self._called: set[str] = set()
         # What settled in this process lately, oldest first; and how often others changed anything.
-        self._lately: dict[str, None] = {}
+        self._lately: OrderedDict[str, None] = OrderedDict()
         self.foreign_changes = 0
         self._wake = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
@@ -73,11 +74,13 @@ class Outcomes:
                 del self._waiting[task_id]
 
     def _changed(self, changes: Changes) -> None:
+        waiting = self._waiting
         for task in changes.settled:
             self._lately[task.id] = None
-            self._tell(task)
+            if task.id in waiting:
+                self._tell(task)
         while len(self._lately) > LATELY_MAX:
-            del self._lately[next(iter(self._lately))]
+            self._lately.popitem(last=False)
         if changes.foreign or changes.ended:
             self.foreign_changes += 1
         self._call([task_id for task_id in changes.ended if task_id in self._waiting])

@@ -9,11 +9,11 @@ class Pulse:
     """When a role last showed that it is at work. A loop whose store is away is at work: it tries."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._felt_at = clock.monotonic()
+        self.monotonic = clock.monotonic
+        self.felt_at = clock.monotonic()
 
     def felt(self) -> None:
-        self._felt_at = self._clock.monotonic()
+        self.felt_at = self.monotonic()
 
     def silent_seconds(self) -> float:
-        return self._clock.monotonic() - self._felt_at
+        return self.monotonic() - self.felt_at

@@ -124,8 +124,8 @@ class Door:
             version=version,
             input=data,
             hard_end=None if complete_by is None else self._hard_end(complete_by),
-            reply_to=_checked_reply_to(reply_to),
-            attributes=_checked_attributes({} if attributes is None else attributes),
+            reply_to=None if reply_to is None else _checked_reply_to(reply_to),
+            attributes={} if attributes is None else _checked_attributes(attributes),
             plan=plan,
         )
 
@@ -164,9 +164,7 @@ def _instant(value: str | timedelta, now: datetime) -> datetime:
         raise InvalidInput(f'{error}; an instant is written "2030-01-31T12:00:00Z"') from error
 
 
-def _checked_reply_to(reply_to: object) -> str | None:
-    if reply_to is None:
-        return None
+def _checked_reply_to(reply_to: object) -> str:
     if not is_text(reply_to) or not 1 <= len(reply_to) <= REPLY_TO_LENGTH_MAX:
         raise InvalidInput(
             f"reply_to is {reply_to!r:.60}; it must be text of 1 to {REPLY_TO_LENGTH_MAX} characters"

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import asyncpg
 
 from backstay.domain.control import Control
+from backstay.domain.instants import instant
 from backstay.domain.lease import Leader, Owner
 from backstay.domain.step import StepRecord
 from backstay.domain.task import TaskRecord
@@ -27,7 +28,6 @@ from backstay.store.rows import Payloads, Row, Shape, value_of
 from backstay.store.sqlfile import load_queries
 from backstay.store.sqlite import SqliteStore
 from backstay.store.sqlite.rows import SHAPE as SQLITE_SHAPE
-from backstay.store.sqlite.rows import instant
 from backstay.testing.promises.holder import Holder
 from backstay.testing.records import replace
 

@@ -7,8 +7,8 @@ from backstay.domain.lease import Owner
 from backstay.domain.states import StepState, TaskState
 from backstay.errors import LeaseLost
 from backstay.store.base import Changes, Transition
-from backstay.store.commit import Fences, Rows, owners, task_keys
-from backstay.testing.records import NOON, a_step, a_task, let_go, new_task
+from backstay.store.commit import Fences, Rows, judged_together, owners, task_keys
+from backstay.testing.records import NOON, a_step, a_task, begun, done, let_go, new_task
 
 ALICE, BOB = Owner("alice", 1), Owner("bob", 1)
 TASK = a_task(TaskState.PROCESSING, locked_by="alice", lock_number=3)
@@ -48,6 +48,36 @@ def test_once_a_run_let_its_task_go_what_it_sends_after_that_is_refused_even_in_
     assert batch.refusal(turn(task=let_go(TASK, TaskState.PROCESSED))) is None
     assert isinstance(batch.refusal(turn(steps=[a_step()])), LeaseLost)
     assert batch.refusal(turn(task_key=2)) is None, "another task is not concerned"
+
+
+def test_a_batch_of_one_owner_is_judged_together():
+    assert judged_together([turn(), turn(task_key=2, lock_number=5), turn(steps=[a_step()])]) == (
+        ALICE,
+        {1: 3, 2: 5},
+    )
+
+
+def test_what_must_be_judged_one_by_one_is_not_judged_together():
+    ended = turn(task=let_go(TASK, TaskState.PROCESSED))
+
+    assert judged_together([turn(), turn(BOB, task_key=2)]) is None, "two owners"
+    assert judged_together([turn(lock_number=2), turn()]) is None, "two locks of one task"
+    assert judged_together([ended, turn(steps=[a_step()])]) is None, "it goes on after it was let go of"
+    assert judged_together([turn(steps=[a_step()]), ended]) is not None, "its end may come last"
+
+
+def test_rows_are_plain_when_nothing_follows_from_them():
+    ended = let_go(TASK, TaskState.PROCESSED)
+
+    assert Rows([turn(steps=[begun(a_step(StepState.RUNNING)), done(a_step())], task=ended)]).plain
+    for why, rare in {
+        "a step in another form": turn(steps=[a_step()]),
+        "a task that parks": turn(task=let_go(TASK, TaskState.WAITING)),
+        "a parent to be woken": turn(task=let_go(TASK, TaskState.PROCESSED, parent_key=7)),
+        "a child": turn(children=[new_task("c")]),
+        "a signal": turn(consumed=[(1, "w:1")]),
+    }.items():
+        assert not Rows([turn(task_key=2, task=ended), rare]).plain, why
 
 
 def test_of_each_row_the_last_version_is_written():

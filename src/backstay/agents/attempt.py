@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,13 +15,24 @@ from backstay.agents.body import ThreadedBody, raisable
 from backstay.agents.counter import Counter
 from backstay.clock import Alarm, Alarms, Clock
 from backstay.definitions.agents import Step
-from backstay.definitions.ambient import StepContext, current_context
+from backstay.definitions.ambient import StepContext, running_step
 from backstay.definitions.codec import check_size
+from backstay.domain.instants import instant
 from backstay.domain.retry import RETRY_AFTER_MAX, Retry
 from backstay.domain.step import failure_of
 from backstay.errors import InvalidDefinition, InvalidRequest, Permanent, Transient
 from backstay.messaging.wire import Completed, Deferred, Failed, Reply, Request
 from backstay.observe import STEP_RETRIED, emit, log
+
+
+class Rest:
+    """How many attempts wait for something outside, and who wants to hear when one begins to."""
+
+    __slots__ = ("begun", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.begun: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,7 @@ class Surroundings:
     payload_bytes_max: int
     # What bodies find set when they begin. Not that of whoever sends a request: that may be a workflow.
     context: Context
+    rest: Rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +63,6 @@ class Attempt:
         "_alarm",
         "_around",
         "_at_rest",
-        "_body",
         "_counter",
         "_deadline",
         "_member",
@@ -58,10 +70,13 @@ class Attempt:
         "_reply",
         "_request",
         "_step",
+        "_threads",
         "_unsure",
         "cancelled",
         "context",
     )
+
+    context: Context  # made when the attempt begins
 
     def __init__(
         self,
@@ -83,28 +98,24 @@ class Attempt:
         self._on_cancelled: Callable[[], None] | None = None
         self._alarm: Alarm | None = None
         self._member: asyncio.Task[None] | None = None
+        self._threads: ThreadedBody | None = None
         self._deadline = around.clock.monotonic() + request.remaining_seconds
-        self.context = around.context.copy()
-        self.context.run(
-            current_context.set,
-            StepContext(
-                task_id=request.task_id,
-                key=request.step,
-                attempt=request.attempt,
-                idempotency_key=request.idempotency_key,
-                complete_by=request.complete_by,
-                outcome=request.outcome,
-                _running=self,
-            ),
-        )
-        declared = step if not request.undo else step.undo_of
-        if declared is None:
-            raise InvalidDefinition(f"step {step.name} declares no undo")
-        self._body = declared.function if declared.is_async else ThreadedBody(declared.function, self.context)
 
     @property
     def remaining(self) -> timedelta:
         return timedelta(seconds=max(0.0, self._deadline - self._around.clock.monotonic()))
+
+    def seen_by_body(self) -> StepContext:
+        request = self._request
+        return StepContext(
+            task_id=request.task_id,
+            key=request.step,
+            attempt=request.attempt,
+            idempotency_key=request.idempotency_key,
+            complete_by=instant(request.complete_by),
+            outcome=request.outcome,
+            _running=self,
+        )
 
     def cancel(self, ended: Callable[[], None]) -> None:
         """Nobody waits any more; ``ended`` is called once the body is known to have stopped."""
@@ -120,26 +131,62 @@ class Attempt:
         undo = self._step.undo_of
         return undo.retry if self._request.undo and undo is not None else self._step.retry
 
-    def _arguments_of_undo(self) -> dict[str, Any]:
+    def _arguments(self) -> dict[str, Any]:
+        """Decoded for every try: what a body does to its arguments stays its own."""
         arguments = self._step.signature.decode(self._request.input)
         undo = self._step.undo_of
-        if undo is not None and undo.takes_result:
+        if self._request.undo and undo is not None and undo.takes_result:
             result = self._request.result
             arguments["result"] = None if result is None else self._step.returns.decode(result)
         return arguments
 
+    def _body(self, arguments: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+        declared = self._step if not self._request.undo else self._step.undo_of
+        if declared is None:
+            raise InvalidDefinition(f"step {self._step.name} declares no undo")
+        if declared.is_async:
+            return declared.function(**arguments)  # type: ignore[no-any-return]
+        self._threads = self._threads or ThreadedBody(declared.function, self.context)
+        return self._threads(**arguments)
+
     # For the crew
 
     def begin(self, member: asyncio.Task[None]) -> Coroutine[Any, Any, None] | None:
-        if self._around.clock.monotonic() >= self._deadline:
+        """Go as far as that goes without waiting: for a body that never waits, to the end."""
+        around = self._around
+        if self.cancelled or around.clock.monotonic() >= self._deadline:
             self.cancelled = True  # Past its complete-by nothing is started.
-        if self.cancelled:
             self._fell_silent()
             return None
+        step = self._step
+        straight = step.is_async and not self._request.undo
         self._member = member
-        return self._run()
+        self.context = context = around.context.copy()
+        context.run(running_step.set, self)
+        try:
+            arguments = step.signature.decode(self._request.input) if straight else self._arguments()
+        except InvalidRequest as error:
+            self._end(self._failed_for_good(error))
+            return None
+        verdict: Reply | Setback
+        try:
+            body = step.function(**arguments) if straight else self._body(arguments)
+            awaited = context.run(body.send, None)
+        except StopIteration as done:
+            verdict = self._returned(done.value)
+        except BaseException as error:  # noqa: BLE001  A step may raise anything at all; it is judged.
+            verdict = self._judged(error)
+        else:
+            return self._wait(body, awaited)
+        if isinstance(verdict, Setback):
+            return self._recover(verdict)
+        self._end(verdict)
+        return None
 
     def waits(self) -> None:
+        around = self._around
+        around.rest.waiting += 1
+        around.rest.begun()
         # Set no sooner: most steps that never wait are done before an alarm could ring.
         self._alarm = self._around.alarms.after(
             max(0.0, self._deadline - self._around.clock.monotonic()), self._abandon
@@ -148,72 +195,56 @@ class Attempt:
     def stopped(self) -> None:
         self.cancelled = True
         self._member = None
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._waits_no_more()
         self._fell_silent()
 
-    # The course of an attempt
-
-    async def _run(self) -> None:
-        reply = await self._try()
-        if isinstance(reply, Setback):
-            reply = await self._try_again(reply)
-        self._member = None
+    def _waits_no_more(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
-        if self.cancelled:
-            self._fell_silent()
-            return
-        # The breaker has heard of it by now: whoever gets the slot is let in by what it knows.
-        if isinstance(self._body, ThreadedBody):
-            self._body.when_idle(self._stopped)
-        else:
-            self._at_rest = True
-            self._counter.free()
-        self._reply(reply)
-        # What leads back here: something that holds itself is freed late, and by a search.
-        self.context = self._around.context
+            self._alarm = None
+            self._around.rest.waiting -= 1
 
-    async def _try_again(self, verdict: Reply | Setback) -> Reply:
+    # The course of an attempt that does not end at once
+
+    async def _wait(self, body: Coroutine[Any, Any, Any], awaited: Any) -> None:
+        """A body that has begun to wait."""
+        await self._recover(await self._verdict(_resumed(body, awaited)))
+
+    async def _recover(self, verdict: Reply | Setback) -> None:
+        """Try again after a setback, as often as that is allowed."""
         tries = 1
         while isinstance(verdict, Setback):
             failure = failure_of(verdict.error, step=self._request.step)
             pause = self._pause_after(tries, verdict)
             if pause is None:
                 self._tell(verdict.error)
-                return Failed(failure, unsure=self._unsure, retry_after=verdict.retry_after)
+                verdict = Failed(failure, unsure=self._unsure, retry_after=verdict.retry_after)
+                break
             emit(STEP_RETRIED, task_id=self._request.task_id, step=self._request.step, error=failure.message)
             await self._around.alarms.sleep(pause)
-            if not self._counter.admit():
-                return Deferred(failure, unsure=self._unsure)
             tries += 1
-            verdict = await self._try()
-        return verdict
+            verdict = await self._try() if self._counter.admit() else Deferred(failure, unsure=self._unsure)
+        self._end(verdict)
 
     async def _try(self) -> Reply | Setback:
-        """One call of the body: a reply, or the setback after which it may be called again."""
+        """One more call of the body."""
         try:
-            # Decoded for every try: what a body does to its arguments stays its own.
-            if self._request.undo:
-                arguments = self._arguments_of_undo()
-            else:
-                arguments = self._step.signature.decode(self._request.input)
+            arguments = self._arguments()
         except InvalidRequest as error:
             return self._failed_for_good(error)
+        return await self._verdict(self._body(arguments))
+
+    async def _verdict(self, body: Awaitable[Any]) -> Reply | Setback:
+        """What a call of the body came to: a reply, or the setback after which it may be called again."""
         try:
-            result = await self._body(**arguments)
-        except Permanent as error:
+            result = await body
+        except BaseException as error:  # noqa: BLE001  As above.
+            return self._judged(error)
+        return self._returned(result)
+
+    def _returned(self, result: Any) -> Reply:
+        if self._counter.breaker is not None:
             self._counter.answered()
-            return self._failed_for_good(error, unsure=error.unsure)
-        except asyncio.CancelledError as error:
-            if self.cancelled:
-                raise
-            return self._service_failed(error)  # The body cancelled itself: a failure like any other.
-        except SystemExit as error:
-            return self._service_failed(raisable(error))
-        except Exception as error:  # noqa: BLE001  A step may raise anything at all.
-            return self._service_failed(error)
-        self._counter.answered()
         if self._request.undo:
             return Completed(b"null")
         try:
@@ -224,6 +255,20 @@ class Attempt:
         except InvalidRequest as error:
             # The work is done, but nobody can be told what came out of it.
             return self._failed_for_good(error, unsure=True)
+
+    def _judged(self, error: BaseException) -> Reply | Setback:
+        match error:
+            case Permanent():
+                self._counter.answered()
+                return self._failed_for_good(error, unsure=error.unsure)
+            case asyncio.CancelledError() if not self.cancelled:
+                return self._service_failed(error)  # The body cancelled itself: a failure like any other.
+            case SystemExit():
+                return self._service_failed(raisable(error))
+            case Exception():
+                return self._service_failed(error)
+            case _:
+                raise error
 
     def _pause_after(self, tries: int, setback: Setback) -> float | None:
         """Seconds until the next try, or ``None`` when there is none."""
@@ -256,6 +301,23 @@ class Attempt:
 
     # The end of an attempt
 
+    def _end(self, reply: Reply) -> None:
+        self._member = None
+        # What leads back here: something that holds itself is freed late, and by a search.
+        self.context = self._around.context
+        if self._alarm is not None:
+            self._waits_no_more()
+        if self.cancelled:
+            self._fell_silent()
+            return
+        # The breaker has heard of it by now: whoever gets the slot is let in by what it knows.
+        if self._threads is None:
+            self._at_rest = True
+            self._counter.free()
+        else:
+            self._threads.when_idle(self._stopped)
+        self._reply(reply)
+
     def _abandon(self) -> None:
         """The complete-by has passed, or nobody waits: stop what can be stopped and say nothing."""
         self.cancelled = True
@@ -267,10 +329,10 @@ class Attempt:
             self._counter.failed()  # No answer within the time it had: that is the service's failure.
         else:
             self._counter.withdrawn()
-        if isinstance(self._body, ThreadedBody):
-            self._body.when_idle(self._stopped)  # A thread may take its time to see that it was cancelled.
-        else:
+        if self._threads is None:
             self._stopped()
+        else:
+            self._threads.when_idle(self._stopped)  # A thread may take its time to see that it was cancelled.
 
     def _stopped(self) -> None:
         """Nothing of it is at work any more."""
@@ -278,3 +340,18 @@ class Attempt:
         self._counter.free()
         if self._on_cancelled is not None:
             self._on_cancelled()
+
+
+@types.coroutine
+def _resumed(body: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
+    """The rest of ``body``, which waits for ``awaited``."""
+    while True:
+        try:
+            yield awaited
+        except BaseException as error:  # noqa: BLE001  It is the body's, whatever it is.
+            try:
+                awaited = body.throw(error)
+            except StopIteration as done:
+                return done.value
+        else:
+            return (yield from body)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
+import msgspec
+
 from backstay.clock import Alarm, Alarms, Clock
 from backstay.definitions.agents import Agent
 from backstay.domain.breaker import BreakerState, Circuit
@@ -18,16 +20,13 @@ from backstay.store.base import AgentReport
 HELD_SECONDS: Final = 300.0
 
 
-class Place:
+class Place(msgspec.Struct, eq=False):
     """A place in an agent's line, or a slot once it is granted."""
 
-    __slots__ = ("_changed", "_counter", "granted", "used")
-
-    def __init__(self, counter: Counter, *, granted: bool) -> None:
-        self._counter = counter
-        self._changed: Callable[[], None] | None = None
-        self.granted = granted
-        self.used = False
+    counter: Counter
+    granted: bool
+    used: bool = False
+    _changed: Callable[[], None] | None = None
 
     def when_changed(self, callback: Callable[[], None] | None) -> None:
         self._changed = callback
@@ -38,10 +37,10 @@ class Place:
             self._changed()
 
     def open_in_seconds(self) -> float:
-        return self._counter.open_in_seconds()
+        return self.counter.open_in_seconds()
 
     def give_back(self) -> None:
-        self._counter.give_back(self)
+        self.counter.give_back(self)
 
 
 class Counter:
@@ -49,7 +48,7 @@ class Counter:
 
     def __init__(self, agent: Agent, clock: Clock, alarms: Alarms) -> None:
         self._agent = agent.name
-        self._circuit = Circuit(agent.breaker) if agent.breaker is not None else None
+        self.breaker = Circuit(agent.breaker) if agent.breaker is not None else None
         self._limit = agent.concurrency
         self._clock = clock
         self._alarms = alarms
@@ -60,11 +59,15 @@ class Counter:
         self._control: Control | None = None
         self._closing = False
         # Whether nothing can stand in anybody's way.
-        self._unrestrained = self._circuit is None and self._limit is None
+        self._unrestrained = self.breaker is None and self._limit is None
 
     @property
     def in_flight(self) -> int:
         return self._taken
+
+    @property
+    def in_line(self) -> int:
+        return len(self._line)
 
     def report(self) -> AgentReport:
         """How the agent stands in this process, for those who look at the store."""
@@ -81,10 +84,10 @@ class Counter:
         """How long nobody is let in at least; 0 when only a slot is missing."""
         if self._held:
             return HELD_SECONDS
-        if self._circuit is None or self._forced is Forced.CLOSED:
+        if self.breaker is None or self._forced is Forced.CLOSED:
             return 0.0
         now = self._clock.monotonic()
-        return self._circuit.retry_at(now) - now
+        return self.breaker.retry_at(now) - now
 
     # A person's hand
 
@@ -111,7 +114,7 @@ class Counter:
 
     def _judge_restraint(self) -> None:
         self._unrestrained = (
-            self._circuit is None and self._limit is None and not self._held and not self._closing
+            self.breaker is None and self._limit is None and not self._held and not self._closing
         )
 
     @property
@@ -125,9 +128,9 @@ class Counter:
     def _breaker(self) -> BreakerState:
         if self._forced is not None:
             return BreakerState(self._forced)
-        if self._circuit is None:
+        if self.breaker is None:
             return BreakerState.CLOSED
-        return self._circuit.state(self._clock.monotonic())
+        return self.breaker.state(self._clock.monotonic())
 
     # Slots
 
@@ -161,33 +164,33 @@ class Counter:
     # hangs for ever frees no slot, and those in line would wait for that.
 
     def answered(self) -> None:
-        if self._circuit is not None:
-            self._circuit.succeeded()
+        if self.breaker is not None:
+            self.breaker.succeeded()
             self._serve()
 
     def failed(self) -> None:
-        if self._circuit is None:
+        if self.breaker is None:
             return
         now = self._clock.monotonic()
-        was = self._circuit.state(now)
-        self._circuit.failed(now)
-        if was is not BreakerState.OPEN and self._circuit.state(now) is BreakerState.OPEN:
+        was = self.breaker.state(now)
+        self.breaker.failed(now)
+        if was is not BreakerState.OPEN and self.breaker.state(now) is BreakerState.OPEN:
             emit(BREAKER_OPENED, agent=self._agent)
         self._serve()
 
     def withdrawn(self) -> None:
         """A call ended without a verdict on the service."""
-        if self._circuit is not None:
-            self._circuit.withdraw()
+        if self.breaker is not None:
+            self.breaker.withdraw()
         self._serve()
 
     def admit(self) -> bool:
         """Whether a call is let through now."""
         if self._held:
             return False
-        if self._circuit is None or self._forced is Forced.CLOSED:
+        if self.breaker is None or self._forced is Forced.CLOSED:
             return True
-        return self._circuit.admit(self._clock.monotonic())
+        return self.breaker.admit(self._clock.monotonic())
 
     # The line
 

@@ -25,7 +25,10 @@ class Work(Protocol):
     def context(self) -> Context: ...
 
     def begin(self, member: asyncio.Task[None]) -> Coroutine[Any, Any, None] | None:
-        """What is to be awaited; ``None`` when nobody wants it any more. To stop it, cancel ``member``."""
+        """Do it as far as that goes without waiting; what is left to be awaited, if anything is.
+
+        To stop it, cancel ``member``.
+        """
 
     def waits(self) -> None:
         """It has to wait, for the first time."""
@@ -41,7 +44,7 @@ class Crew:
         self._loop = asyncio.get_running_loop()
         self.line: deque[Work] = deque()
         # Whether some member works off the line, or has been called to.
-        self._manned = False
+        self.manned = False
         self._resting: list[asyncio.Future[bool]] = []
         self._members: set[asyncio.Task[None]] = set()
         self._dismissed = False
@@ -49,8 +52,8 @@ class Crew:
     def put(self, work: Work) -> None:
         """Have ``work`` begun from the event loop, in its turn."""
         self.line.append(work)
-        if not self._manned:
-            self._call()
+        if not self.manned:
+            self.call()
 
     def dismiss(self) -> None:
         """Send home who rests; those at work go when it is done."""
@@ -59,9 +62,9 @@ class Crew:
             called.set_result(False)
         self._resting.clear()
 
-    def _call(self) -> None:
+    def call(self) -> None:
         """Have somebody work off the line."""
-        self._manned = True
+        self.manned = True
         if self._resting:
             self._resting.pop().set_result(True)
             return
@@ -74,14 +77,14 @@ class Crew:
 
     def take_over(self) -> bool:
         """Whether the line is the asking member's from now on: nobody else works it off."""
-        manned, self._manned = self._manned, True
+        manned, self.manned = self.manned, True
         return not manned
 
     def leave_line(self) -> None:
         """The member that worked off the line does not go on."""
-        self._manned = False
+        self.manned = False
         if self.line:
-            self._call()
+            self.call()
 
     def rest(self) -> asyncio.Future[bool] | None:
         """What says ``True`` to call the member, ``False`` to send it home; ``None``: it may go at once."""
@@ -121,18 +124,10 @@ class _Member:
         crew = self._crew
         while crew.line:
             work = crew.line.popleft()
-            coroutine = work.begin(task)
-            if coroutine is None:
-                continue
             try:
-                try:
-                    awaited = work.context.run(coroutine.send, None)
-                except StopIteration:
-                    pass  # It is done, and never had to wait.
-                else:
-                    work.waits()
-                    self._leave_line()
-                    await self._alone(coroutine, work.context, awaited)
+                rest = work.begin(task)
+                if rest is not None:
+                    await self._see_through(work, rest)
             except asyncio.CancelledError:
                 work.stopped()
                 return False
@@ -143,6 +138,17 @@ class _Member:
                 if not self._on_line:
                     return True
         return True
+
+    async def _see_through(self, work: Work, rest: Coroutine[Any, Any, None]) -> None:
+        """Wait with ``work``, while another takes over the line."""
+        context = work.context
+        try:
+            awaited = context.run(rest.send, None)
+        except StopIteration:
+            return  # It is done, and never had to wait.
+        work.waits()
+        self._leave_line()
+        await self._alone(rest, context, awaited)
 
     @staticmethod
     @types.coroutine

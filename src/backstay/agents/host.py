@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from random import Random
 
-from backstay.agents.attempt import Attempt, Surroundings
+from backstay.agents.attempt import Attempt, Rest, Surroundings
 from backstay.agents.counter import Counter, Place
 from backstay.agents.crew import Crew
 from backstay.clock import Alarms, Clock
@@ -24,7 +24,10 @@ class AgentHost:
         self, registry: Registry, *, settings: Settings, clock: Clock, alarms: Alarms, random: Random
     ) -> None:
         self._registry = registry
-        self._around = Surroundings(clock, alarms, random, settings.payload_bytes_max, copy_context())
+        self._rest = Rest()
+        self._around = Surroundings(
+            clock, alarms, random, settings.payload_bytes_max, copy_context(), self._rest
+        )
         self._crew = Crew()
         self._counters = {name: Counter(agent, clock, alarms) for name, agent in registry.agents.items()}
 
@@ -53,6 +56,13 @@ class AgentHost:
         """Nobody sends requests any more."""
         self._crew.dismiss()
 
+    @property
+    def resting(self) -> int:
+        return self._rest.waiting + sum(counter.in_line for counter in self._counters.values())
+
+    def when_resting(self, callback: Callable[[], None]) -> None:
+        self._rest.begun = callback
+
     def reserve(self, agent: str) -> Ticket:
         return self._counters[agent].reserve()
 
@@ -62,9 +72,12 @@ class AgentHost:
         attempt = Attempt(
             self._registry.steps[request.operation],
             request,
-            counter=self._counters[request.agent],
+            counter=ticket.counter,
             around=self._around,
             reply=reply,
         )
-        self._crew.put(attempt)
+        crew = self._crew
+        crew.line.append(attempt)
+        if not crew.manned:
+            crew.call()
         return attempt

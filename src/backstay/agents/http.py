@@ -16,7 +16,7 @@ from backstay.agents.http_requests import (
 )
 from backstay.clock import SystemClock
 from backstay.definitions.agents import Agent, Step
-from backstay.definitions.ambient import StepContext, current_context, current_scope
+from backstay.definitions.ambient import StepContext, current_scope, step_context
 from backstay.domain.breaker import Breaker
 from backstay.domain.durations import Duration, duration
 from backstay.domain.retry import Retry
@@ -147,7 +147,7 @@ class HttpAgent(Agent):
             raise NotInWorkflow(
                 f"{method} of agent {self.name!r} belongs into a step: a workflow is replayed"
             )
-        return current_context.get()
+        return step_context()
 
     def _terms(self, step: StepContext | None, timeout: Duration | None) -> Terms:
         try:

@@ -102,6 +102,7 @@ class Step(Generic[Parameters, Result]):
         self.idempotent = idempotent
         self.pivot = pivot
         self.undo_of: Undo | None = None
+        self.undo_kind: UndoKind | None = None
         self._namespace = namespace
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -113,10 +114,6 @@ class Step(Generic[Parameters, Result]):
     @property
     def retry(self) -> Retry:
         return self._own_retry or self.agent.retry
-
-    @property
-    def undo_kind(self) -> UndoKind | None:
-        return None if self.undo_of is None else self.undo_of.kind
 
     # Types are looked at when they are first needed: a class may be declared below its use.
 
@@ -155,6 +152,7 @@ class Step(Generic[Parameters, Result]):
             if self.undo_of is not None:
                 raise InvalidDefinition(f"step {self.name} has an undo already: {self.undo_of.name}")
             self.undo_of = Undo(self, undo, manual=manual, retry=retry, complete_by=complete_by)
+            self.undo_kind = self.undo_of.kind
             return undo
 
         return declare if function is None else declare(function)

@@ -1,7 +1,7 @@
 """Which workflow branch, or which attempt of a step, is running right now.
 
 Two context variables tie the user's code to the engine: a workflow's asyncio tasks carry a
-``Scope``, the body of a step carries a ``StepContext``. Both are absent elsewhere.
+``Scope``, the body of a step carries its ``TellingStep``. Both are absent elsewhere.
 """
 
 from __future__ import annotations
@@ -83,5 +83,17 @@ class StepContext(msgspec.Struct, frozen=True, kw_only=True):
         return self._running.cancelled
 
 
+class TellingStep(RunningStep, Protocol):
+    """One that tells its body about itself when asked, which most bodies never do."""
+
+    def seen_by_body(self) -> StepContext: ...
+
+
 current_scope: Final[ContextVar[Scope | None]] = ContextVar("backstay_scope", default=None)
-current_context: Final[ContextVar[StepContext | None]] = ContextVar("backstay_step", default=None)
+running_step: Final[ContextVar[TellingStep | None]] = ContextVar("backstay_step", default=None)
+
+
+def step_context() -> StepContext | None:
+    """What the running step may know about itself; ``None`` where none runs."""
+    running = running_step.get()
+    return None if running is None else running.seen_by_body()

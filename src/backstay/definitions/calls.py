@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Coroutine
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from backstay.definitions.ambient import Scope, StepContext, current_context, current_scope
+from backstay.definitions.ambient import Scope, StepContext, current_scope, step_context
 from backstay.definitions.workflows import Workflow
 from backstay.domain.durations import Duration, duration
 from backstay.domain.task import check_id
@@ -90,7 +90,7 @@ def uuid4() -> uuid.UUID:
 
 def current_step() -> StepContext:
     """What the running step, or undo, may know about itself."""
-    context = current_context.get()
+    context = step_context()
     if context is None:
         raise NotInWorkflow("current_step() is for the body of a step or an undo that an agent runs")
     return context

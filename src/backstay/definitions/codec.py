@@ -46,6 +46,8 @@ def _decode_other(kind: type, value: Any) -> Any:
     raise NotImplementedError(f"type {kind.__name__} has no JSON form")
 
 
+DECODE_ERRORS: Final = (msgspec.MsgspecError, NotImplementedError, RecursionError)
+
 _encoder: Final = msgspec.json.Encoder(enc_hook=_encode_other, order=_ORDER)
 
 
@@ -91,15 +93,15 @@ class TypeCodec:
         self._what = what
         self._kind = kind
         # A plain value of just the declared type needs no second look.
-        self._plain = kind in _SCALARS
+        self.plain_kind = kind if kind in _SCALARS else None
         try:
-            self._decoder = msgspec.json.Decoder(kind, dec_hook=_decode_other)
+            self.raw_decode = msgspec.json.Decoder(kind, dec_hook=_decode_other).decode
         except (TypeError, RuntimeError) as error:
             raise InvalidDefinition(f"{what}: type {kind!r} cannot be read from JSON: {error}") from error
 
     def encode(self, value: Any) -> bytes:
         """``value`` as JSON, after checking that it fits the declared type."""
-        plain = self._plain and type(value) is self._kind
+        plain = type(value) is self.plain_kind
         if plain:
             try:
                 return _encoder.encode(value)
@@ -112,6 +114,8 @@ class TypeCodec:
 
     def canonical(self, value: Any) -> bytes:
         """The one text that stands for ``value``: as an object, as a dict, with its defaults or without."""
+        if type(value) is self.plain_kind:
+            return self.encode(value)  # A plain value has one text only.
         return encode(self.decode(encode(value, self._what)), self._what)
 
     def check_fields(self, value: Any) -> None:
@@ -125,9 +129,13 @@ class TypeCodec:
 
     def decode(self, data: bytes) -> Any:
         try:
-            return self._decoder.decode(data)
-        except (msgspec.MsgspecError, NotImplementedError, RecursionError) as error:
-            raise InvalidInput(f"{self._what} does not fit its type: {error}") from error
+            return self.raw_decode(data)
+        except DECODE_ERRORS as error:
+            raise self.misfit(error) from error
+
+    def misfit(self, error: Exception) -> InvalidInput:
+        """What to say when ``raw_decode`` raised one of DECODE_ERRORS."""
+        return InvalidInput(f"{self._what} does not fit its type: {error}")
 
 
 class Signature:
@@ -150,6 +158,7 @@ class Signature:
         self._only = self._names[0] if len(self._names) == 1 else None
         self._what = what
         self._codec = TypeCodec(self._whole_type(hints), f"input of {what}")
+        self._only_kind = self._codec.plain_kind if self._only is not None else None
 
     def _whole_type(self, hints: Mapping[str, Any]) -> Any:
         kinds = [hints.get(name, Any) for name in self._names]
@@ -164,7 +173,13 @@ class Signature:
     def encode_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """The arguments of a call as JSON, checked against the declared types."""
         if self._only is not None and len(args) == 1 and not kwargs:
-            return self._codec.encode(args[0])
+            value = args[0]
+            if type(value) is self._only_kind:
+                try:
+                    return _encoder.encode(value)
+                except (ValueError, OverflowError):
+                    pass  # Below it is said what is wrong.
+            return self._codec.encode(value)
         return self._codec.encode(self._as_one_value(args, kwargs))
 
     def encode_input(self, args: tuple[Any, ...]) -> bytes:
@@ -195,9 +210,12 @@ class Signature:
 
     def decode(self, data: bytes) -> dict[str, Any]:
         """The arguments by name."""
-        value = self._codec.decode(data)
         if self._only is not None:
-            return {self._only: value}
+            try:
+                return {self._only: self._codec.raw_decode(data)}
+            except DECODE_ERRORS as error:
+                raise self._codec.misfit(error) from error
+        value = self._codec.decode(data)
         return msgspec.structs.asdict(value) if self._names else {}
 
     def _as_one_value(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -57,6 +57,8 @@ class Registry:
 
     def workflow(self, name: str, version: int | None = None) -> Workflow[..., Any]:
         """The workflow of that name: the given version, or the newest."""
+        if version is not None and (name, version) in self.workflows:
+            return self.workflows[name, version]
         versions = [known for (known_name, known) in self.workflows if known_name == name]
         if not versions or (version is not None and version not in versions):
             wanted = f"{name!r}" if version is None else f"{name!r} version {version}"

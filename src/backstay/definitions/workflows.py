@@ -73,6 +73,8 @@ class Workflow(Generic[Parameters, Result]):
 
     def planned_steps(self) -> tuple[StepRecord, ...]:
         """The steps of the declared plan as they are recorded with a submission."""
+        if not self.plan:
+            return ()
         branch = Branch()
         return tuple(
             StepRecord(

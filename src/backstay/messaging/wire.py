@@ -8,7 +8,7 @@ request's complete-by.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Protocol
 
 import msgspec
@@ -17,7 +17,7 @@ from backstay.domain.step import Failure, Outcome
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Do this step, or undo it. ``idempotency_key`` is the same for every attempt."""
+    """Do this step, or undo it. ``idempotency_key`` is the same for every attempt of either."""
 
     task_id: str
     step: str
@@ -25,13 +25,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     operation: str
     attempt: int
     input: bytes
-    complete_by: datetime
+    # In whole microseconds since 1970.
+    complete_by: int
     # Beside the instant: hosts may disagree about what time it is, not about how long a second lasts.
     remaining_seconds: float
-    idempotency_key: str
     undo: bool = False
     outcome: Outcome | None = None
     result: bytes | None = None
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"{self.task_id}/{self.step}/undo" if self.undo else f"{self.task_id}/{self.step}"
 
 
 class Completed(msgspec.Struct, frozen=True, gc=False):
@@ -87,6 +91,13 @@ class AgentLink(Protocol):
 
     def reserve(self, agent: str) -> Ticket:
         """Ask for a slot; who is not granted one at once stands in line for it."""
+
+    @property
+    def resting(self) -> int:
+        """How many requests are at rest: in line for a slot, or waiting for something outside."""
+
+    def when_resting(self, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called whenever there is one more."""
 
     def execute(self, ticket: Ticket, request: Request, reply: Callable[[Reply], None]) -> Execution:
         """Start the attempt that ``ticket`` has a slot for."""

@@ -4,7 +4,7 @@ stores     which store a URL names, and a client on it
 roles      what a process can be
 instance   one life of the roles of a process: from registering to retiring, or to being declared dead
 running    the roles inside this process, one instance after the other
-collector  how often Python searches for garbage while they run
+interpreter  how Python itself is set while they run
 once       one round of the supervisor, for cron or a job
 http       the HTTP interface: a socket, and a server that answers on it
 lifespans  what mounted applications do before the first request and after the last

@@ -17,8 +17,8 @@ from backstay.definitions.registry import Registry
 from backstay.domain.lease import Owner
 from backstay.errors import LeaseLost, StoreUnavailable, Unavailable
 from backstay.observe import INSTANCE_DEAD, STORE_UNAVAILABLE, emit
-from backstay.runtime.collector import rare_collections
 from backstay.runtime.instance import RECONNECT_SECONDS, Instance
+from backstay.runtime.interpreter import set_up_for_roles
 from backstay.runtime.roles import EMBEDDED, Role, Roles, as_names
 from backstay.runtime.stores import StoreClock, open_store
 from backstay.scheduler.loop import runnables
@@ -112,7 +112,7 @@ class Running:
 
     async def _live(self) -> None:
         """One instance after the other: one that was declared dead starts again under a new id."""
-        with rare_collections():
+        with set_up_for_roles():
             await self._live_on()
 
     async def _live_on(self) -> None:

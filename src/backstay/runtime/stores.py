@@ -9,6 +9,7 @@ from datetime import datetime
 from backstay.client import Client
 from backstay.clock import Clock, SystemClock
 from backstay.definitions.registry import Registry
+from backstay.domain.instants import micros_in
 from backstay.errors import InvalidSetting
 from backstay.settings import Settings
 from backstay.store.base import Store
@@ -63,8 +64,11 @@ class StoreClock(SystemClock):
 
     def now(self) -> datetime:
         ahead = self._store.ahead
-        now = super().now()
-        return now + ahead if ahead else now
+        return super().now() + ahead if ahead else super().now()
+
+    def micros(self) -> int:
+        ahead = self._store.ahead
+        return super().micros() + micros_in(ahead) if ahead else super().micros()
 
 
 @asynccontextmanager

@@ -14,18 +14,19 @@ from typing import Any, Final
 
 import msgspec
 
+from backstay.definitions.codec import DECODE_ERRORS, TypeCodec
 from backstay.definitions.workflows import Workflow
 from backstay.domain.journal import Journal
 from backstay.domain.states import StepState
 from backstay.domain.step import StepKind, StepRecord
 from backstay.domain.task import NewTask, Signal
-from backstay.errors import InvalidInput, InvalidRequest, JournalMismatch
+from backstay.errors import InvalidRequest, JournalMismatch
 from backstay.scheduler.calls import Call, Calls
 from backstay.scheduler.dispatch import Dispatch, StepCall
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.services import Services
 from backstay.scheduler.waits import LeftChild, Wait, Waits
-from backstay.scheduler.workflow_loop import WorkflowLoop
+from backstay.scheduler.workflow_loop import Branches
 
 replace = msgspec.structs.replace
 
@@ -52,12 +53,11 @@ class Deliveries:
     """The calls of one workflow. ``broken`` holds what must stop it, whatever its code would do about it."""
 
     __slots__ = (
-        "_begun",
         "_inbox",
         "_journal_max",
         "_ledger",
+        "_loop",
         "_recorded",
-        "_reviving",
         "_services",
         "_stopped",
         "_turn_soon",
@@ -65,12 +65,14 @@ class Deliveries:
         "_untold",
         "_when_told",
         "_workflow",
+        "begun",
+        "branches",
         "broken",
         "dispatch",
         "journal",
         "live",
-        "loop",
         "performing",
+        "reviving",
         "waits",
     )
 
@@ -91,7 +93,8 @@ class Deliveries:
         self._journal_max = services.settings.journal_max
         self._stopped = False
         self.journal = Journal(ledger.steps.values())
-        self.loop = WorkflowLoop(Calls(services, ledger, self))
+        self._loop = services.workflow_loop
+        self.branches = Branches(self._loop, Calls(services, ledger, self))
         self.dispatch = Dispatch(services, ledger, workflow.recovery, settled=self._arrived, flush=flush)
         self.waits = Waits(services, ledger, signals, settled=self._arrived)
         self.live = False
@@ -100,11 +103,13 @@ class Deliveries:
         self._recorded: dict[str, Call] = {}
         # What the workflow called and has not begun to wait for.
         self.performing: dict[str, Coroutine[Any, Any, Any]] = {}
-        # What began for the first time since the ledger was written: nothing of it is sent yet.
-        self._begun: set[str] = set()
+        # What began for the first time since the ledger was written, beside the steps that went straight to
+        # their agents, which the ledger knows: nothing of it is sent yet.
+        self.begun: list[str] = []
         self._unfinished: list[Call] = []
-        self._reviving: list[Call] = []
-        self._inbox: list[tuple[Call, StepRecord]] = []
+        self.reviving: list[Call] = []
+        # What has come true, and the record of it; None: a step that is completed, and knows the rest.
+        self._inbox: list[tuple[Call, StepRecord | None]] = []
         self._untold: frozenset[str] = frozenset()
         self._when_told: Callable[[], None] | None = None
 
@@ -113,7 +118,7 @@ class Deliveries:
     @property
     def pending(self) -> bool:
         """Whether something is at hand that the next turns will deal with."""
-        return bool(self._inbox or self._unfinished or self._reviving)
+        return bool(self._inbox or self._unfinished or self.reviving)
 
     @property
     def waiting(self) -> bool:
@@ -128,10 +133,8 @@ class Deliveries:
 
     def handed_over(self) -> list[Call]:
         """Whatever began is on its way into the store; the calls whose way back to pending goes along."""
-        self._begun.clear()
-        if not self._reviving:
-            return self._reviving
-        calls, self._reviving = self._reviving, []
+        self.begun.clear()
+        calls, self.reviving = self.reviving, []
         return calls
 
     def dropped(self) -> list[str]:
@@ -141,15 +144,18 @@ class Deliveries:
 
     def never_awaited(self) -> list[str]:
         """Calls of which a workflow that has ended will never hear, and nothing was done."""
-        steps = self._ledger.steps
-        return [*self._never_begun(), *sorted(key for key in self._begun if not steps[key].settled)]
+        never = self._never_begun()
+        if begun := self.begun_lately():
+            steps = self._ledger.steps
+            never += sorted(key for key in begun if not steps[key].settled)
+        return never
+
+    def begun_lately(self) -> list[str]:
+        """What began for the first time since the ledger was written: nothing of it is sent yet."""
+        return [*self.begun, *self._ledger.begun()]
 
     def _never_begun(self) -> list[str]:
         return [key for key, call in self.performing.items() if getcoroutinestate(call) == CORO_CREATED]
-
-    def forget_begun(self) -> None:
-        """Leave nothing of that in the journal: a mended workflow may go another way from here."""
-        self._ledger.forget(self._begun)
 
     def close(self) -> None:
         """Nothing is performed any more; Python would warn of calls that never were."""
@@ -173,7 +179,7 @@ class Deliveries:
 
     async def _perform(self, call: Call, child: NewTask | None) -> Any:
         del self.performing[call.key]
-        future: asyncio.Future[Any] = asyncio.Future(loop=self.loop)  # type: ignore[arg-type]
+        future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)  # type: ignore[arg-type]
         call.future = future
         self._begin(call, child)
         try:
@@ -195,9 +201,8 @@ class Deliveries:
     def _begin(self, call: Call, child: NewTask | None) -> None:
         if self._stopped or self.broken is not None:
             return
-        if self.live and call.key not in self.journal.entries and len(self._ledger.steps) < self._journal_max:
-            if isinstance(call, StepCall):
-                self._begun.add(call.key)
+        if self.live and call.key not in self.journal.entries and self._ledger.size < self._journal_max:
+            if child is None and type(call) is StepCall:
                 self.dispatch.begin_new(call)
             else:
                 self._begin_new(call, child)
@@ -221,17 +226,17 @@ class Deliveries:
         self._check_room()
 
     def _check_room(self) -> None:
-        if len(self._ledger.steps) >= self._journal_max:
+        if self._ledger.size >= self._journal_max:
             raise InvalidRequest(
                 f"the task recorded {self._journal_max:,} steps, which is the limit (setting journal_max):"
                 " divide the work among children"
             )
 
     def _begin_new(self, call: Call, child: NewTask | None) -> None:
-        self._begun.add(call.key)
         if isinstance(call, StepCall):
             self.dispatch.begin_new(call)
             return
+        self.begun.append(call.key)
         self._ledger.put(call.first_record(self._ledger.task.key))
         if child is not None:
             self._ledger.start_child(child)
@@ -262,7 +267,8 @@ class Deliveries:
             self._turn_soon()
 
     def _withdrawn(self, call: Call) -> None:
-        self._begun.discard(call.key)
+        if call.key in self.begun:
+            self.begun.remove(call.key)
         if self._stopped:
             return
         if isinstance(call, StepCall):
@@ -274,7 +280,10 @@ class Deliveries:
 
     def deliver(self, main: asyncio.Task[Any]) -> None:
         """Give the workflow what there is, one result at a time. Raises JournalMismatch, WorkflowSpins."""
-        self.loop.drain()
+        branches = self.branches
+        self._loop.turn_of = branches
+        if branches.ready:
+            self._loop.drain(branches)
         while not main.done() and self.broken is None:
             if not self.live:
                 self._replay_next()
@@ -284,7 +293,8 @@ class Deliveries:
                 self._deliver(*self._inbox.pop(0))
             else:
                 return
-            self.loop.drain()
+            if branches.ready:
+                self._loop.drain(branches)
 
     def _replay_next(self) -> None:
         entry = self.journal.next_delivery()
@@ -293,7 +303,7 @@ class Deliveries:
         else:
             self._redeliver(entry)
 
-    def _arrived(self, call: Call, record: StepRecord) -> None:
+    def _arrived(self, call: Call, record: StepRecord | None) -> None:
         """Something that the workflow waits for has come true."""
         self._inbox.append((call, record))
         self._turn_soon()
@@ -307,31 +317,33 @@ class Deliveries:
         self.journal.delivered()
         self._resolve(call, entry)
 
-    def _deliver(self, call: Call, record: StepRecord) -> None:
+    def _deliver(self, call: Call, record: StepRecord | None) -> None:
+        if record is None:
+            # Recorded even if the workflow has just stopped waiting: it is a fact.
+            assert isinstance(call, StepCall)
+            self._ledger.complete(call)
+            if not call.future.done():
+                call.future.set_result(self._read(call, call.step.returns, call.output))
+            call.let_go()
+            return
         if isinstance(call, Wait):
             if call.future.done():
                 self.waits.give_back(call)
                 return
             self._woken(call)
-            self._ledger.put(record)
-        else:
-            # Recorded even if the workflow has just stopped waiting: it is a fact.
-            self._keep(call, record)
+        self._ledger.put(record)
         self._resolve(call, record)
 
     def keep_arrived(self) -> None:
         """The end is decided: record what steps came to of which the workflow is not told any more."""
         arrived, self._inbox = self._inbox, []
         for call, record in arrived:
-            if isinstance(call, StepCall):
-                self._keep(call, record)
-
-    def _keep(self, call: StepCall, record: StepRecord) -> None:
-        # One that was completed by hand never had a place at its agent.
-        if record.state is _COMPLETED and call.ticket is not None:
-            self._ledger.complete(record)
-        else:
-            self._ledger.put(record)
+            if not isinstance(call, StepCall):
+                continue
+            if record is None:
+                self._ledger.complete(call)
+            else:
+                self._ledger.put(record)
 
     def _woken(self, wait: Wait) -> None:
         if wait.signal is not None:
@@ -340,17 +352,22 @@ class Deliveries:
         complete_by = self._services.clock.now() + self._services.time_for_run(self._workflow)
         self._ledger.put_task(replace(self._ledger.task, complete_by=complete_by))
 
-    @staticmethod
-    def _resolve(call: Call, record: StepRecord) -> None:
+    def _resolve(self, call: Call, record: StepRecord) -> None:
         if call.future.done():
             return
-        if record.state is not _COMPLETED:
+        if record.state is _COMPLETED:
+            call.future.set_result(self._read(call, call.codec, record.output or b"null"))
+        else:
             call.future.set_exception(call.failure(record))
-            return
+
+    @staticmethod
+    def _read(call: Call, codec: TypeCodec, output: bytes) -> Any:
         try:
-            call.future.set_result(call.codec.decode(record.output or b"null"))
-        except InvalidInput as error:
-            raise JournalMismatch(record.key, f"its recorded result no longer fits: {error}") from error
+            return codec.raw_decode(output)
+        except DECODE_ERRORS as error:
+            raise JournalMismatch(
+                call.key, f"its recorded result no longer fits: {codec.misfit(error)}"
+            ) from error
 
     # From replay to live
 
@@ -377,7 +394,7 @@ class Deliveries:
         if entry.state is _FAILED and not unrepeatable:
             # An earlier run withdrew it, this one wants it: back to pending first, one arrow at a time.
             self._ledger.put(replace(entry, state=_PENDING, complete_by=None, error=None))
-            self._reviving.append(call)
+            self.reviving.append(call)
         elif isinstance(call, StepCall):
             self.dispatch.resume(call)
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from backstay.clock import Alarm
 from backstay.definitions.agents import Step
 from backstay.definitions.codec import TypeCodec
 from backstay.domain.durations import describe
+from backstay.domain.instants import instant, micros
 from backstay.domain.recovery import Recovery, may_repeat
 from backstay.domain.states import StepState
 from backstay.domain.step import Failure, StepRecord
@@ -28,6 +29,7 @@ from backstay.messaging.wire import Completed, Deferred, Execution, Failed, Repl
 from backstay.observe import LATE_REPLY, STEP_REPEATED, emit
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.services import Services
+from backstay.store.base import StepBegan
 
 replace = msgspec.structs.replace
 
@@ -42,16 +44,39 @@ _FAILED: Final = StepState.FAILED
 
 
 class StepCall:
-    """A call of a step that the workflow is waiting for."""
+    """A call of a step that the workflow is waiting for. Also what the ledger keeps of a straight one."""
 
-    __slots__ = ("deadline", "due", "execution", "future", "input", "key", "step", "ticket")
+    __slots__ = (
+        "attempt",
+        "complete_by",
+        "deadline",
+        "due",
+        "ended_at",
+        "execution",
+        "future",
+        "input",
+        "key",
+        "output",
+        "position",
+        "started_at",
+        "step",
+        "ticket",
+    )
 
     future: asyncio.Future[Any]  # made when the call is awaited
+    # Of the attempt that was recorded last, in whole microseconds since 1970.
+    complete_by: int
+    started_at: int
+    # Once it is completed.
+    output: bytes
+    ended_at: int
+    position: int
 
     def __init__(self, key: str, step: Step[..., Any], input: bytes) -> None:
         self.key = key
         self.step = step
         self.input = input
+        self.attempt = 0
         self.ticket: Ticket | None = None
         self.execution: Execution | None = None
         # Both on the clock that never jumps: the end of the attempt that was recorded, and by when an
@@ -63,24 +88,42 @@ class StepCall:
     def operation(self) -> str:
         return self.step.name
 
-    def first_record(
-        self, task_key: int, *, complete_by: datetime | None = None, now: datetime | None = None
-    ) -> StepRecord:
-        """What is recorded of a call: running with the times given, or without any, in line."""
+    def first_record(self, task_key: int) -> StepRecord:
+        """What is recorded of a call that stands in line."""
         step = self.step
         return StepRecord(
             task_key=task_key,
             key=self.key,
             agent=step.agent.name,
             operation=step.name,
-            state=_PENDING if now is None else _RUNNING,
-            attempt=0 if now is None else 1,
-            complete_by=complete_by,
+            state=_PENDING,
             input=self.input,
-            started_at=now,
-            undo=None if step.undo_of is None else step.undo_of.kind,
+            undo=step.undo_kind,
             pivot=step.pivot,
         )
+
+    def record(self, task_key: int, *, completed: bool) -> StepRecord:
+        running = replace(
+            self.first_record(task_key),
+            state=_RUNNING,
+            attempt=1,
+            complete_by=instant(self.complete_by),
+            started_at=instant(self.started_at),
+        )
+        if not completed:
+            return running
+        return replace(
+            running,
+            state=_COMPLETED,
+            output=self.output,
+            ended_at=instant(self.ended_at),
+            position=self.position,
+        )
+
+    def let_go(self) -> None:
+        """The workflow has its result: what is kept of it from here on is what was recorded."""
+        del self.future
+        self.ticket = None
 
     @property
     def codec(self) -> TypeCodec:
@@ -110,7 +153,8 @@ class Pause:
         self._alarm.cancel()
 
 
-Settled = Callable[[StepCall, StepRecord], None]
+#: A call, and the record that it came to; None: it is completed, and the call itself knows the rest.
+Settled = Callable[[StepCall, StepRecord | None], None]
 
 
 def _nothing(*_args: Any) -> None:
@@ -123,13 +167,13 @@ class Dispatch:
     __slots__ = (
         "_alarm",
         "_alarm_at",
-        "_calls",
         "_flush",
         "_ledger",
         "_recovery",
         "_services",
         "_settled",
         "_when_quiet",
+        "calls",
         "ending",
         "to_send",
     )
@@ -148,7 +192,7 @@ class Dispatch:
         self._recovery = recovery
         self._settled = settled
         self._flush = flush
-        self._calls: dict[str, StepCall] = {}
+        self.calls: dict[str, StepCall] = {}
         # Their running records go into the next transition.
         self.to_send: list[StepCall] = []
         # One for all steps of the run, at the first time at which one of them may be due.
@@ -163,12 +207,12 @@ class Dispatch:
     @property
     def waiting(self) -> bool:
         """Whether any step is under way or in line."""
-        return bool(self._calls)
+        return bool(self.calls)
 
     @property
     def moving(self) -> bool:
         """Whether a body runs, or is about to."""
-        for call in self._calls.values():  # noqa: SIM110  Asked at every turn: a generator would cost more.
+        for call in self.calls.values():  # noqa: SIM110  Asked at every turn: a generator would cost more.
             if call.ticket is None or call.ticket.granted:
                 return True
         return False
@@ -176,26 +220,38 @@ class Dispatch:
     @property
     def in_line(self) -> bool:
         """Whether all that happens is standing in line."""
-        return bool(self._calls) and not self.moving
+        return bool(self.calls) and not self.moving
 
     def parked_for_seconds(self) -> float:
         """How long nothing can move because of open breakers; 0 when something can."""
         if not self.in_line:
             return 0.0
-        return min(call.ticket.open_in_seconds() for call in self._calls.values() if call.ticket is not None)
+        return min(call.ticket.open_in_seconds() for call in self.calls.values() if call.ticket is not None)
 
     # The way out
 
     def begin_new(self, call: StepCall) -> None:
         """Take a step that nobody has called before to its agent."""
-        task_key = self._ledger.task.key
-        if self._reserve(call).granted:
-            now = self._services.clock.now()
-            self.to_send.append(call)
-            complete_by = self._complete_by(call, now)
-            self._ledger.begin(call.first_record(task_key, complete_by=complete_by, now=now))
-        else:
-            self._ledger.put(call.first_record(task_key))
+        ledger = self._ledger
+        task_key = ledger.task.key
+        if not self._reserve(call).granted:
+            ledger.put(call.first_record(task_key))
+            return
+        step = call.step
+        call.started_at = self._time(call)
+        self.to_send.append(call)
+        began = StepBegan(
+            task_key=task_key,
+            key=call.key,
+            agent=step.agent.name,
+            operation=step.name,
+            complete_by=call.complete_by,
+            input=call.input.decode(),
+            started_at=call.started_at,
+            undo=step.undo_kind,
+            pivot=step.pivot,
+        )
+        ledger.begin(call, began)
 
     def begin(self, call: StepCall) -> None:
         """Take a step that is recorded, and not finished, to its agent."""
@@ -203,7 +259,7 @@ class Dispatch:
             self._run_again(call)
 
     def _reserve(self, call: StepCall) -> Ticket:
-        self._calls[call.key] = call
+        self.calls[call.key] = call
         call.execution = None
         call.ticket = ticket = self._services.agents.reserve(call.step.agent.name)
         if not ticket.granted:
@@ -238,75 +294,83 @@ class Dispatch:
 
     def _run_again(self, call: StepCall) -> None:
         """Put down what must be durable before the body starts."""
-        now = self._services.clock.now()
         step = self._ledger.steps[call.key]
+        now = self._time(call, attempt=step.attempt + 1)
         self.to_send.append(call)
         self._ledger.put(
             replace(
                 step,
                 state=_RUNNING,
-                attempt=step.attempt + 1,
-                complete_by=self._complete_by(call, now),
-                started_at=step.started_at or now,
+                attempt=call.attempt,
+                complete_by=instant(call.complete_by),
+                started_at=step.started_at or instant(now),
                 ended_at=None,
                 error=None,
             )
         )
 
-    def _complete_by(self, call: StepCall, now: datetime) -> datetime:
-        """When an attempt that is recorded now must be done; from here on the time runs."""
-        time = self._services.time_for_step(call.step)
+    def _time(self, call: StepCall, *, attempt: int = 1) -> int:
+        """Set when an attempt that is recorded now must be done, and let its time run from here on; now."""
+        clock = self._services.clock
+        now = clock.micros()
+        time = self._services.micros_for[call.step]
         hard_end = self._ledger.task.hard_end
         if hard_end is not None:
-            time = max(_NOTHING, min(time, hard_end - now))
-        call.deadline = self._services.clock.monotonic() + time.total_seconds()
-        return now + time
+            time = max(0, min(time, micros(hard_end) - now))
+        call.attempt = attempt
+        call.complete_by = now + time
+        call.deadline = clock.monotonic() + time / 1_000_000
+        return now
 
     def send(self, calls: list[StepCall]) -> None:
         """The records are durable: start the bodies."""
-        for call in calls:
-            if self._calls.get(call.key) is call:
-                self._send(call, self._ledger.steps[call.key])
-
-    def _send(self, call: StepCall, record: StepRecord) -> None:
+        services = self._services
         task_id = self._ledger.task.id
-        assert record.complete_by is not None, "a running step has a complete-by"
-        assert record.input is not None, "a running step was called with something"
-        assert call.ticket is not None, "a running step has a slot"
-        remaining = call.deadline - self._services.clock.monotonic()
-        call.due = call.deadline
-        if call.due < self._alarm_at:
-            self._look_at_clock(call.due)
-        # One that had to wait for the disk past its complete-by is not started any more.
-        if remaining <= 0:
-            return
-        request = Request(
-            task_id=task_id,
-            step=record.key,
-            agent=call.step.agent.name,
-            operation=record.operation,
-            attempt=record.attempt,
-            input=record.input,
-            complete_by=record.complete_by,
-            remaining_seconds=remaining,
-            idempotency_key=f"{task_id}/{record.key}",
-        )
-        replied = partial(self._replied, call, record.attempt)
-        call.execution = self._services.agents.execute(call.ticket, request, replied)
+        now = services.clock.monotonic()
+        for call in calls:
+            key = call.key
+            if self.calls.get(key) is not call or call.ticket is None:
+                continue
+            call.due = due = call.deadline
+            if due < self._alarm_at:
+                self._look_at_clock(due)
+            # One that had to wait for the disk past its complete-by is not started any more.
+            if due <= now:
+                continue
+            step = call.step
+            request = Request(
+                task_id=task_id,
+                step=key,
+                agent=step.agent.name,
+                operation=step.name,
+                attempt=call.attempt,
+                input=call.input,
+                complete_by=call.complete_by,
+                remaining_seconds=due - now,
+            )
+            replied = partial(self._replied, call, call.attempt)
+            call.execution = services.agents.execute(call.ticket, request, replied)
 
     # The way back
 
     def _replied(self, call: StepCall, attempt: int, reply: Reply) -> None:
-        record = self._ledger.steps[call.key]
-        if self._calls.get(call.key) is not call or record.attempt != attempt:
+        if self.calls.get(call.key) is not call or call.attempt != attempt:
             emit(LATE_REPLY, task_id=self._ledger.task.id, step=call.key)
             return
         call.due = call.execution = None
+        if type(reply) is not Completed:
+            self._fell_short(call, self._ledger.steps[call.key], reply)
+            return
+        del self.calls[call.key]
+        if self._ledger.task.crash_count:
+            self._ledger.came_further()
+        call.output = reply.output
+        call.ended_at = self._services.clock.micros()
+        call.position = self._ledger.position = self._ledger.position + 1
+        self._settled(call, None)
+
+    def _fell_short(self, call: StepCall, record: StepRecord, reply: Reply) -> None:
         match reply:
-            case Completed(output=output):
-                if self._ledger.task.crash_count:
-                    self._ledger.came_further()
-                self._settle(call, record, state=_COMPLETED, output=output)
             case Failed(error=error, unsure=unsure, retry_after=pause):
                 self._failed(call, replace(record, unsure=record.unsure or unsure), error, pause=pause)
             case Deferred(error=error, unsure=unsure):
@@ -323,9 +387,9 @@ class Dispatch:
     def _clock_looked_at(self) -> None:
         self._forget_clock()
         now = self._services.clock.monotonic()
-        for call in [call for call in self._calls.values() if call.due is not None and call.due <= now]:
+        for call in [call for call in self.calls.values() if call.due is not None and call.due <= now]:
             self._expired(call)
-        due = min((call.due for call in self._calls.values() if call.due is not None), default=_NEVER)
+        due = min((call.due for call in self.calls.values() if call.due is not None), default=_NEVER)
         if due < self._alarm_at:
             self._look_at_clock(due)
 
@@ -346,12 +410,12 @@ class Dispatch:
     def _expired(self, call: StepCall) -> None:
         """The complete-by passed and the agent said nothing."""
         call.due = None
-        if self._ledger.steps[call.key].complete_by == self._ledger.task.hard_end:
+        record = self._ledger.steps[call.key]
+        if record.complete_by == self._ledger.task.hard_end:
             return  # It ends with its task, which is stopped at this very instant.
         began = call.execution is not None
         if not began and call.ticket is not None:
             call.ticket.give_back()
-        record = self._ledger.steps[call.key]
         error = Failure(
             "Expired", f"no answer within {describe(self._services.time_for_step(call.step))}", step=call.key
         )
@@ -368,7 +432,7 @@ class Dispatch:
             emit(STEP_REPEATED, task_id=self._ledger.task.id, step=call.key, error=error.message)
             self._again(call, record, pause=pause)
         else:
-            self._settle(call, record, state=_FAILED)
+            self._given_up(call, record)
 
     def _again(self, call: StepCall, record: StepRecord, *, pause: timedelta | None = None) -> None:
         ended = self._services.clock.now()
@@ -384,19 +448,17 @@ class Dispatch:
         self.begin(call)
         self._flush()
 
-    def _settle(
-        self, call: StepCall, record: StepRecord, *, state: StepState, output: bytes | None = None
-    ) -> None:
-        del self._calls[call.key]
+    def _given_up(self, call: StepCall, record: StepRecord) -> None:
+        del self.calls[call.key]
         ended_at = self._services.clock.now()
         position = self._ledger.next_position()
-        self._settled(call, replace(record, state=state, output=output, ended_at=ended_at, position=position))
+        self._settled(call, replace(record, state=_FAILED, ended_at=ended_at, position=position))
 
     # The workflow no longer wants it
 
     def withdraw(self, call: StepCall) -> None:
         """Stop a step that nobody waits for any more; what it did so far may have taken effect."""
-        if self._calls.pop(call.key, None) is None:
+        if self.calls.pop(call.key, None) is None:
             return
         call.due = None
         if call.execution is None:
@@ -420,8 +482,8 @@ class Dispatch:
         execution.cancel(lambda: self._ended(call))
 
     def withdraw_all(self) -> None:
-        if self._calls:
-            for call in list(self._calls.values()):
+        if self.calls:
+            for call in list(self.calls.values()):
                 self.withdraw(call)
 
     def _ended(self, call: StepCall) -> None:

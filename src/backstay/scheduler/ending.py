@@ -182,9 +182,9 @@ def first_failure(error: BaseException) -> BaseException:
 
 def _skip_leftovers(ledger: Ledger) -> None:
     """Steps that were queued, or planned, and never begun."""
-    for step in list(ledger.steps.values()):
+    for step in ledger.pending():
         # One that may have had an effect stays as it is: an undo must still find it.
-        if step.state is StepState.PENDING and not step.unsure:
+        if not step.unsure:
             ledger.put(replace(step, state=StepState.SKIPPED))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Protocol
 
 import msgspec
 
 from backstay.domain.alert import NewAlert
+from backstay.domain.instants import instant
 from backstay.domain.lease import Owner
 from backstay.domain.operate import next_position
 from backstay.domain.states import STEP_ARROWS, StepState
@@ -16,13 +18,28 @@ from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError
 from backstay.observe import alert
 from backstay.scheduler.services import Services
-from backstay.store.base import Settle, Transition
+from backstay.store.base import Settle, StepBegan, StepCompleted, StepMove, Transition
 
 replace = msgspec.structs.replace
 
 
+class LiveStep(Protocol):
+    """A step on the straight way, in the hands of whoever runs it: it runs for the first time, or is done."""
+
+    key: str
+    output: bytes
+    ended_at: int
+    position: int
+
+    def record(self, task_key: int, *, completed: bool) -> StepRecord:
+        """The entry of the journal that says the same."""
+
+
 class Ledger:
-    """The records of one task, as they will stand once everything handed to the store is written."""
+    """The records of one task, as they will stand once everything handed to the store is written.
+
+    A step that goes straight from its first run to its end has no record here until somebody asks for one.
+    """
 
     __slots__ = (
         "_alerts",
@@ -32,25 +49,50 @@ class Ledger:
         "_completed",
         "_consumed",
         "_passed",
-        "_position",
+        "_records",
+        "_straight",
         "_task_changed",
-        "steps",
+        "position",
+        "size",
         "task",
     )
 
     def __init__(self, task: TaskRecord, steps: Iterable[StepRecord]) -> None:
         self.task = task
-        self.steps = {step.key: step for step in steps}
-        self._position = next_position(list(self.steps.values())) - 1 if self.steps else 0
+        self._records = {step.key: step for step in steps}
+        #: The number of the last result that the workflow was, or will be, given.
+        self.position = next_position([*self._records.values()]) - 1 if self._records else 0
+        #: The number of steps.
+        self.size = len(self._records)
+        # Whether each is completed.
+        self._straight: dict[LiveStep, bool] = {}
         self._passed: list[StepRecord] = []
         # What was put down since the last time something was handed over, and as what the store knows it.
         self._changed: dict[str, StepState | None] = {}
-        self._began: dict[str, StepRecord] = {}
-        self._completed: dict[str, StepRecord] = {}
+        self._began: dict[str, StepBegan] = {}
+        self._completed: dict[str, StepCompleted] = {}
         self._task_changed = False
         self._children: list[NewTask] = []
         self._consumed: list[tuple[int, str]] = []
         self._alerts: list[NewAlert] = []
+
+    @property
+    def steps(self) -> dict[str, StepRecord]:
+        """The records of all steps."""
+        if self._straight:
+            key = self.task.key
+            for step, completed in self._straight.items():
+                self._records[step.key] = step.record(key, completed=completed)
+            self._straight.clear()
+        return self._records
+
+    def begun(self) -> Iterable[str]:
+        """The keys of the steps that began, on the straight way, since something was last handed over."""
+        return self._began
+
+    def pending(self) -> list[StepRecord]:
+        """The steps that were queued, or planned, and have not begun."""
+        return [step for step in self._records.values() if step.state is StepState.PENDING]
 
     def put(self, step: StepRecord) -> StepRecord:
         """Record a step in its new form."""
@@ -66,16 +108,38 @@ class Ledger:
             # Within one turn it came further than one arrow: the form in between is written as well.
             self._passed.append(before)
             self._changed[key] = before.state
-        self.steps[key] = step
+        if before is None:
+            self.size += 1
+        self._records[key] = step
         return step
 
-    def begin(self, step: StepRecord) -> None:
+    def begin(self, step: LiveStep, move: StepBegan) -> None:
         """Record a step that runs for the first time; nothing of it was put down before."""
-        self.steps[step.key] = self._began[step.key] = step
+        self._straight[step] = False
+        self._began[move.key] = move
+        self.size += 1
 
-    def complete(self, step: StepRecord) -> None:
+    def complete(self, step: LiveStep) -> None:
         """Record that a step which the store has as running is completed, and nothing else of it changed."""
-        self.steps[step.key] = self._completed[step.key] = step
+        key = step.key
+        task_key = self.task.key
+        if step in self._straight:
+            self._straight[step] = True
+        else:
+            self._records[key] = replace(
+                self._records[key],
+                state=StepState.COMPLETED,
+                output=step.output,
+                ended_at=instant(step.ended_at),
+                position=step.position,
+            )
+        self._completed[key] = StepCompleted(
+            task_key=task_key,
+            key=key,
+            output=step.output.decode(),
+            ended_at=step.ended_at,
+            position=step.position,
+        )
 
     def put_task(self, task: TaskRecord) -> None:
         self.task = task
@@ -103,22 +167,26 @@ class Ledger:
 
     def next_position(self) -> int:
         """The number of the next result that the workflow is given."""
-        self._position += 1
-        return self._position
+        self.position += 1
+        return self.position
 
     def forget(self, keys: Collection[str]) -> None:
         """As if these steps had never been put down; none of them is written yet."""
+        steps = self.steps
         for key in keys:
-            self.steps.pop(key, None)
+            steps.pop(key, None)
             self._began.pop(key, None)
             self._changed.pop(key, None)
         self._passed = [step for step in self._passed if step.key not in keys]
         self._children = [child for child in self._children if child.parent_step not in keys]
         self._consumed = [(number, key) for number, key in self._consumed if key not in keys]
+        self.size = len(steps)
 
     def rewind(self, steps: Mapping[str, StepRecord]) -> None:
         """Back to these records: what was put down since, and not written, is dropped."""
-        self.steps = dict(steps)
+        self._records = dict(steps)
+        self._straight = {}
+        self.size = len(steps)
         self._passed = []
         self._began = {}
         self._completed = {}
@@ -133,20 +201,34 @@ class Ledger:
 
     def write(self, services: Services, settle: Settle) -> None:
         """Hand what changed since the last time to the store; ``settle`` hears how that went."""
-        told = self._task_changed or self._children or self._alerts or self._passed
-        at = services.clock.now() if told else self.task.updated_at
+        task = self.task
+        rare = self._task_changed or self._children or self._consumed or self._alerts
+        if not (self._changed or rare):
+            moves: list[StepMove] = [*self._completed.values(), *self._began.values()]
+            self._completed.clear()
+            self._began.clear()
+            services.apply(
+                Transition(
+                    owner=services.owner,
+                    task_key=task.key,
+                    lock_number=task.lock_number,
+                    at=task.updated_at,
+                    steps=moves,
+                ),
+                settle,
+            )
+            return
+        at = services.clock.now()
         for passed in self._passed:
             services.apply(self._passing(services.owner, at, passed), _ignore)
         if self._task_changed:
-            self.task = replace(self.task, updated_at=at)
+            self.task = task = replace(task, updated_at=at)
         transition = Transition(
             owner=services.owner,
-            task_key=self.task.key,
-            lock_number=self.task.lock_number,
+            task_key=task.key,
+            lock_number=task.lock_number,
             at=at,
-            began=[*self._began.values()],
-            completed=[*self._completed.values()],
-            steps=[*map(self.steps.__getitem__, self._changed)],
+            steps=self._moves(),
             task=self.task if self._task_changed else None,
             # Not our own empty lists: what is put into them later belongs to a later transition.
             children=self._children or (),
@@ -157,6 +239,12 @@ class Ledger:
             settle = _telling(self._alerts, settle)
         self._handed_over()
         services.apply(transition, settle)
+
+    def _moves(self) -> list[StepMove]:
+        moves: list[StepMove] = [*self._completed.values(), *self._began.values()]
+        if self._changed:
+            moves += map(self.steps.__getitem__, self._changed)
+        return moves
 
     def _passing(self, owner: Owner, at: datetime, step: StepRecord) -> Transition:
         task = self.task

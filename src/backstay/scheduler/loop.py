@@ -23,11 +23,12 @@ from backstay.observe import STORE_UNAVAILABLE, emit, log
 from backstay.pulse import Pulse
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.run import Run
-from backstay.scheduler.services import Services, time_for_run
+from backstay.scheduler.services import OpenWaits, Services, StepTimes, time_for_run
 from backstay.scheduler.unanswered import Unanswered
 from backstay.scheduler.undoing import UndoRun
+from backstay.scheduler.workflow_loop import WorkflowLoop
 from backstay.settings import Settings
-from backstay.store.base import Changes, Claimed, Runnable, Settle, Store, Transition
+from backstay.store.base import Changes, Claimed, Posted, Runnable, Settle, Store, Transition
 
 # A claim reads journals along; more at once would hold up the commits of others.
 CLAIM_MAX: Final = 500
@@ -35,6 +36,13 @@ CLAIM_MAX: Final = 500
 # How often we look although nobody called: another process may have made work for us.
 LOOK_EVERY: Final = timedelta(seconds=1)
 LOOK_SOON: Final = timedelta(milliseconds=250)
+
+# So many turns are taken before the store is given what they wrote: it works on that meanwhile.
+TURNS_MAX: Final = 64
+
+# So many tasks are moved at the same time. More would make none of them faster: what they need would only
+# be gone from the processor's caches when their turn comes again.
+BUSY_MAX: Final = 400
 
 # How often a child is asked for that is not there yet.
 NOT_THERE_MAX: Final = 40
@@ -66,12 +74,17 @@ class Scheduler:
         self._claimable = runnables(registry, settings)
         self._wake = asyncio.Event()
         self._ready: deque[Callable[[], Any]] = deque()
+        # What turns wrote and the store does not have yet.
+        self._written: list[Posted] = []
         self._errands: set[asyncio.Task[None]] = set()
         self._alarms = alarms
         self._look_due: Alarm | None = None
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
+        self._workflow_loop = WorkflowLoop()
         self._draining = False
+        # Whether more tasks could be claimed, if fewer of ours were moving.
+        self._held_back = False
         self.pulse = Pulse(clock)
         self.unanswered = Unanswered(clock)
         self._services = Services(
@@ -85,6 +98,9 @@ class Scheduler:
             apply=self._apply,
             soon=self._soon,
             desk=self,
+            workflow_loop=self._workflow_loop,
+            micros_for=StepTimes(settings),
+            waits=OpenWaits(),
         )
 
     @property
@@ -96,7 +112,12 @@ class Scheduler:
         self._draining = True
 
     def _apply(self, transition: Transition, settle: Settle) -> None:
-        self._store.apply(transition, self.unanswered.counted(settle))
+        """Hand a transition to the store; what a turn writes, once the store can have the event loop."""
+        settle = self.unanswered.counted(settle)
+        if self._workflow_loop.runs_here:
+            self._written.append((transition, settle))
+        else:
+            self._store.apply(transition, settle)
 
     def _tick(self) -> None:
         """What stands in line must not count as overdue. As rare as it is cheap."""
@@ -107,6 +128,7 @@ class Scheduler:
     async def run(self) -> None:
         """Claim and look, until cancelled. Raises LeaseLost when this instance was declared dead."""
         stop_listening = self._store.listen(self._changed)
+        self._services.agents.when_resting(self._one_more_rests)
         self._tick()
         try:
             while True:
@@ -125,7 +147,7 @@ class Scheduler:
 
     async def run_once(self) -> int:
         """One claim of as much as there is room for; the number of tasks started."""
-        room = min(CLAIM_MAX, self._settings.in_flight - len(self._runs))
+        room = min(CLAIM_MAX, self._settings.in_flight - len(self._runs), self._idle_hands())
         if room <= 0 or not self._claimable or self._draining:
             return 0
         claimed = await self._store.claim(self._owner, self._claimable, limit=room, now=self._clock.now())
@@ -134,6 +156,17 @@ class Scheduler:
         for one in claimed:
             self._soon(lambda one=one: self._start(one))  # type: ignore[misc]
         return len(claimed)
+
+    def _idle_hands(self) -> int:
+        """How many more tasks can be moved at the same time, however many only wait."""
+        services = self._services
+        busy = len(self._runs) - services.agents.resting - services.waits.open
+        self._held_back = busy >= BUSY_MAX
+        return BUSY_MAX - max(0, busy)
+
+    def _one_more_rests(self) -> None:
+        if self._held_back:
+            self._wake.set()
 
     async def _called(self, within: timedelta) -> None:
         try:
@@ -188,19 +221,37 @@ class Scheduler:
         self._wake.set()
 
     def _soon(self, callback: Callable[[], Any]) -> None:
-        """Call back from the event loop; all that gathers is called in one go."""
+        """Call back from the event loop; of all that gathers, many are called in one go."""
         if not self._ready:
-            # Also called from inside workflows, whose context must not travel on.
-            self._loop.call_soon(self._work_off, context=self._context)
+            self._work_off_soon()
         self._ready.append(callback)
 
+    def _work_off_soon(self) -> None:
+        # Also called from inside workflows, whose context must not travel on.
+        self._loop.call_soon(self._work_off, context=self._context)
+
     def _work_off(self) -> None:
-        ready, self._ready = self._ready, deque()
-        for callback in ready:
+        ready = self._ready
+        with self._workflow_loop.running():
+            for _ in range(min(len(ready), TURNS_MAX)):
+                try:
+                    # Left in the line until it is done: whatever comes meanwhile finds it there.
+                    ready[0]()
+                except Exception:  # noqa: BLE001  One task's trouble must not become its neighbours'.
+                    log.exception("a run failed unexpectedly; its task will be recovered")
+                ready.popleft()
+        self._hand_over()
+        if ready:
+            self._work_off_soon()
+
+    def _hand_over(self) -> None:
+        """Give the store what the last turns wrote."""
+        written, self._written = self._written, []
+        for transition, settle in written:
             try:
-                callback()
-            except Exception:  # noqa: BLE001  One task's trouble must not become its neighbours'.
-                log.exception("a run failed unexpectedly; its task will be recovered")
+                self._store.apply(transition, settle)
+            except BackstayError:
+                log.exception("what a run wrote was not taken; its task will be recovered")
 
     # What happens elsewhere
 
@@ -273,11 +324,11 @@ class Scheduler:
             await asyncio.sleep(LOOK_SOON.total_seconds())
 
     def _run_errand(self, errand: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(self._see_through(errand), context=self._context.copy())
+        task = self._loop.create_task(self._run_to_end(errand), context=self._context.copy())
         self._errands.add(task)
         task.add_done_callback(self._errands.discard)
 
-    async def _see_through(self, errand: Coroutine[Any, Any, None]) -> None:
+    async def _run_to_end(self, errand: Coroutine[Any, Any, None]) -> None:
         try:
             await errand
         except LeaseLost:

@@ -77,11 +77,11 @@ class Run:
     """Drives one claimed task until it ends, parks, or is taken away."""
 
     __slots__ = (
+        "_branches",
         "_deliveries",
         "_dispatch",
         "_hard_end",
         "_ledger",
-        "_loop",
         "_main",
         "_phase",
         "_services",
@@ -109,7 +109,7 @@ class Run:
         )
         self._dispatch = self._deliveries.dispatch
         self._waits = self._deliveries.waits
-        self._loop = self._deliveries.loop
+        self._branches = self._deliveries.branches
         self._phase = _RUNNING
         self._main: asyncio.Task[Any] | None = None
         self._turn_due = False
@@ -139,7 +139,7 @@ class Run:
         except InvalidRequest as error:
             self._stop(partial(self._by_exception, error))
             return
-        self._main = self._loop.start(self._workflow.function(**arguments))
+        self._main = self._branches.start(self._workflow.function(**arguments))
         self._turn_soon()
 
     def stands(self, task: TaskRecord, signals: list[Signal]) -> None:
@@ -201,7 +201,7 @@ class Run:
             self._stop(partial(self._by_exception, deliveries.broken))
         elif self._main.done():
             self._stop(partial(self._outcome, self._main))
-        elif not deliveries.waiting and not deliveries.pending:
+        elif not (self._dispatch.calls or deliveries.waiting or deliveries.pending):
             self._stop(partial(self._by_exception, WorkflowStuck()))
         else:
             self._flush()
@@ -213,15 +213,25 @@ class Run:
         if self._turn_due or self._phase is not _RUNNING or not self._deliveries.live:
             return
         dispatch = self._dispatch
-        if not (dispatch.to_send or dispatch.moving) and self._may_park():
-            self._stopping()
-            park(self._ledger, until=self._wake_at(), error=None)
-        if not self._ledger.changed:
-            return
         sending, dispatch.to_send = dispatch.to_send, []
+        if not sending:
+            if not dispatch.moving and self._may_park():
+                self._stopping()
+                park(self._ledger, until=self._wake_at(), error=None)
+            if not self._ledger.changed:
+                return
+        if not (self._deliveries.begun or self._deliveries.reviving or self._waits.left):
+            self._ledger.write(self._services, partial(self._began, sending))
+            return
         reviving = self._deliveries.handed_over()
         left = self._waits.take_left() if self._waits.left else []
         self._ledger.write(self._services, partial(self._written, sending, reviving, left))
+
+    def _began(self, sending: list[StepCall], refusal: BackstayError | None) -> None:
+        if refusal is None and self._phase is _RUNNING and not self._waits.open:
+            self._dispatch.send(sending)
+        else:
+            self._written(sending, [], [], refusal)
 
     def _written(
         self,
@@ -243,7 +253,7 @@ class Run:
             self._dispatch.send(sending)
         if reviving:
             self._deliveries.revive(reviving)
-        if self._waits.unconfirmed:
+        if self._waits.open and self._waits.unconfirmed:
             self._services.desk.look_again(self.task.key)
 
     def _ended(self, refusal: BackstayError | None) -> None:
@@ -322,15 +332,17 @@ class Run:
         if self._deliveries.live:
             self._deliveries.keep_arrived()
         ending = decide()  # By what is known of every step, and no sooner.
-        if self._deliveries.quiet and not self._loop.branching:
+        if self._deliveries.quiet and not self._branches.branching:
             self._finish(ending)
             return
+        begun = self._deliveries.begun_lately()
         self._dispatch.withdraw_all()
         if isinstance(self._deliveries.broken, NotAwaited):
-            self._deliveries.forget_begun()
+            # Nothing of that stays in the journal: a mended workflow may go another way from here.
+            self._ledger.forget(begun)
         if ending.abandons_waits:
             self._waits.withdraw_all(undo_children=isinstance(ending.verdict, Undo))
-        self._loop.abandon()
+        self._branches.abandon()
         left = self._children_left(ending)
         late = self._services.alarms.after(UNWIND_SECONDS, lambda: self._unwound(ending, left))
         self._dispatch.when_quiet(lambda: self._unwound(ending, left, late))
@@ -378,7 +390,7 @@ class Run:
             self._hard_end.cancel()
         self._dispatch.stop()
         self._waits.stop()
-        self._loop.abandon()
+        self._branches.abandon()
         self._deliveries.close()
-        self._loop.close()
+        self._branches.close()
         self._services.desk.closed(self.task.key)

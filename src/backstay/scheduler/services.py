@@ -12,9 +12,11 @@ from backstay.clock import Alarms, Clock
 from backstay.definitions.agents import Step
 from backstay.definitions.registry import Registry
 from backstay.definitions.workflows import Workflow
+from backstay.domain.instants import micros_in
 from backstay.domain.lease import Owner
 from backstay.domain.task import TaskRecord
 from backstay.messaging.wire import AgentLink
+from backstay.scheduler.workflow_loop import WorkflowLoop
 from backstay.settings import Settings
 from backstay.store.base import Settle, Transition
 
@@ -34,6 +36,27 @@ class Desk(Protocol):
         """A run is over, or is no longer ours."""
 
 
+class StepTimes(dict[Step[..., Any], int]):
+    """How long an attempt of each step may take, in microseconds; worked out once."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self._settings = settings
+
+    def __missing__(self, step: Step[..., Any]) -> int:
+        self[step] = time = micros_in(step.complete_by or self._settings.agent_complete_by)
+        return time
+
+
+class OpenWaits:
+    """How many sleeps, signals and children are waited for in memory."""
+
+    __slots__ = ("open",)
+
+    def __init__(self) -> None:
+        self.open = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """Handed to every run of a scheduler."""
@@ -48,6 +71,9 @@ class Services:
     apply: Callable[[Transition, Settle], None]
     soon: Callable[[Callable[[], Any]], Any]
     desk: Desk
+    workflow_loop: WorkflowLoop
+    micros_for: StepTimes
+    waits: OpenWaits
 
     def time_for_step(self, step: Step[..., Any]) -> timedelta:
         """How long an attempt of ``step`` may take."""

@@ -39,7 +39,7 @@ class Unanswered:
 
     def _settled(self, number: int, settle: Settle, refusal: BackstayError | None) -> None:
         del self._open[number]
-        self._pulse.felt()
+        self._pulse.felt_at = self._pulse.monotonic()
         if self._answered is not None:
             self._answered.set()
         settle(refusal)

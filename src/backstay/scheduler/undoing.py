@@ -18,6 +18,7 @@ from backstay.definitions.agents import Step
 from backstay.definitions.workflows import Workflow
 from backstay.domain.alert import AlertKind, of_task
 from backstay.domain.durations import describe
+from backstay.domain.instants import micros
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import Failure, StepKind, StepRecord, interrupted
 from backstay.domain.task import Signal, TaskRecord
@@ -214,9 +215,8 @@ class UndoRun:
             operation=record.operation,
             attempt=record.undo_attempt,
             input=record.input,
-            complete_by=record.complete_by,
+            complete_by=micros(record.complete_by),
             remaining_seconds=remaining_seconds,
-            idempotency_key=f"{self.task.id}/{record.key}/undo",
             undo=True,
             outcome=record.outcome,
             result=record.output,

@@ -104,7 +104,7 @@ def _nothing(*_args: Any) -> None:
 class Waits:
     """The waits of one run. What came true is handed to ``settled``, in the order in which it did."""
 
-    __slots__ = ("_ledger", "_services", "_settled", "_signals", "_taken", "_waits", "left")
+    __slots__ = ("_ledger", "_services", "_settled", "_signals", "_taken", "left", "open")
 
     def __init__(
         self, services: Services, ledger: Ledger, signals: Iterable[Signal], *, settled: Settled
@@ -114,32 +114,32 @@ class Waits:
         self._signals = {signal.number: signal for signal in signals}
         self._taken: frozenset[int] = frozenset()
         self._settled = settled
-        self._waits: dict[str, Wait] = {}
+        self.open: dict[str, Wait] = {}
         self.left: list[LeftChild] = []  # not taken yet
 
     # How it stands
 
     @property
     def waiting(self) -> bool:
-        return bool(self._waits)
+        return bool(self.open)
 
     @property
     def unconfirmed(self) -> bool:
-        return bool(self._waits) and any(not wait.confirmed for wait in self._waits.values())
+        return any(not wait.confirmed for wait in self.open.values())
 
     def next_due(self) -> datetime | None:
         """When the first of them ends by itself, if any does."""
-        dues = [self._ledger.steps[key].complete_by for key in self._waits]
+        dues = [self._ledger.steps[key].complete_by for key in self.open]
         return min((due for due in dues if due is not None), default=None)
 
     def children(self) -> list[Wait]:
-        return [wait for wait in self._waits.values() if wait.kind is StepKind.CHILD]
+        return [wait for wait in self.open.values() if wait.kind is StepKind.CHILD]
 
     # Beginning and ending
 
     def begin(self, wait: Wait) -> None:
         """Start to wait; the entry is in the ledger already."""
-        self._waits[wait.key] = wait
+        self._open(wait)
         if wait.kind is StepKind.SIGNAL and self._take_signal(wait):
             return
         due = self._ledger.steps[wait.key].complete_by
@@ -162,8 +162,9 @@ class Waits:
 
     def withdraw(self, wait: Wait, *, undo_child: bool = True) -> None:
         """The workflow stopped waiting; a child is to be stopped as well."""
-        if self._waits.pop(wait.key, None) is None:
+        if wait.key not in self.open:
             return
+        self._shut(wait)
         self._silence(wait)
         error = Failure("Cancelled", "the workflow stopped waiting", step=wait.key)
         record = self._ledger.steps[wait.key]
@@ -174,7 +175,7 @@ class Waits:
             self.left.append(LeftChild(wait.child_id, undo=undo_child))
 
     def withdraw_all(self, *, undo_children: bool) -> None:
-        for wait in list(self._waits.values()):
+        for wait in list(self.open.values()):
             self.withdraw(wait, undo_child=undo_children)
 
     def take_left(self) -> list[LeftChild]:
@@ -189,7 +190,8 @@ class Waits:
 
     def stop(self) -> None:
         """Sit still: what is waited for stays recorded, and goes on with the next run."""
-        for wait in self._waits.values():
+        for wait in list(self.open.values()):
+            self._shut(wait)
             self._silence(wait)
         self._settled = _nothing
 
@@ -198,14 +200,14 @@ class Waits:
     def signals_arrived(self, signals: Iterable[Signal]) -> None:
         fresh = [signal for signal in signals if signal.number not in self._taken]
         self._signals = {signal.number: signal for signal in fresh}
-        for wait in list(self._waits.values()):
+        for wait in list(self.open.values()):
             if wait.kind is StepKind.SIGNAL:
                 self._take_signal(wait)
 
     def child_stands(self, wait: Wait, child: TaskRecord) -> None:
         """The store was asked how a child stands."""
         wait.confirmed = True
-        if self._waits.get(wait.key) is not wait:
+        if self.open.get(wait.key) is not wait:
             return
         if (child.parent_key, child.parent_step) != (self._ledger.task.key, wait.key):
             taken = Failure(
@@ -233,7 +235,7 @@ class Waits:
         if wait.signal is not None:
             self._taken -= {wait.signal.number}
             self._signals = dict(sorted([*self._signals.items(), (wait.signal.number, wait.signal)]))
-        self._waits[wait.key] = wait
+        self._open(wait)
         self.withdraw(wait)
 
     def _due(self, wait: Wait) -> None:
@@ -244,12 +246,20 @@ class Waits:
             self._settle(wait, state=StepState.FAILED, error=late)
 
     def _settle(self, wait: Wait, **outcome: Any) -> None:
-        del self._waits[wait.key]
+        self._shut(wait)
         self._silence(wait)
         record = self._ledger.steps[wait.key]
         ended_at = self._services.clock.now()
         position = self._ledger.next_position()
         self._settled(wait, replace(record, ended_at=ended_at, position=position, **outcome))
+
+    def _open(self, wait: Wait) -> None:
+        self.open[wait.key] = wait
+        self._services.waits.open += 1
+
+    def _shut(self, wait: Wait) -> None:
+        del self.open[wait.key]
+        self._services.waits.open -= 1
 
     @staticmethod
     def _silence(wait: Wait) -> None:

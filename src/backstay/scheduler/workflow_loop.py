@@ -1,9 +1,10 @@
 """The event loop that a workflow's code lives in.
 
 A workflow is ordinary asyncio code, but it must do the same things in the same order when it is
-replayed. So it gets an event loop of its own, in which nothing happens by itself: no timers, no
-sockets, no threads. The run delivers one result, then drains the loop until every branch of the
-workflow is blocked again; that is one turn, and turns repeat exactly.
+replayed. So it lives in an event loop in which nothing happens by itself: no timers, no sockets, no
+threads. The run delivers one result, then drains the workflow's branches until every one of them is
+blocked again; that is one turn, and turns repeat exactly. All workflows of a scheduler share the
+loop, since they have their turns one after the other; what is ready to run is kept for each apart.
 
 It also tells us three things that a shared loop could not: that the workflow is blocked (nothing is
 ready), which branch a call comes from (tasks are numbered where they are created), and that the code
@@ -14,9 +15,12 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import events
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import Any, Final, NoReturn, TypeVar
+
+import msgspec
 
 from backstay.definitions.ambient import RunningWorkflow, Scope, current_scope
 from backstay.domain.journal import Branch
@@ -49,15 +53,12 @@ class WorkflowStuck(RuntimeError):
         )
 
 
-class _Ready:
-    """A callback whose turn comes. What asyncio has for this does more, and costs four times as much."""
+class _Ready(msgspec.Struct, eq=False):
+    """A callback whose turn comes. What asyncio has for this does more, and costs six times as much."""
 
-    __slots__ = ("args", "callback", "context")
-
-    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
-        self.callback: Callable[..., object] | None = callback
-        self.args = args
-        self.context = context
+    callback: Callable[..., object] | None
+    args: tuple[Any, ...]
+    context: Context
 
     def cancel(self) -> None:
         self.callback = None
@@ -66,22 +67,23 @@ class _Ready:
         return self.callback is None
 
 
-class WorkflowLoop:
-    """Drives the asyncio tasks of one workflow. Lives inside the real event loop, one turn at a time."""
+class Branches:
+    """The asyncio tasks of one workflow: its own, and those that it creates."""
 
-    # Not a subclass of asyncio's: whatever is not defined here is refused, not inherited.
-    __slots__ = ("_main", "_ready", "_run_of", "_tasks")
+    __slots__ = ("_loop", "_main", "_run", "_tasks", "ready")
 
-    def __init__(self, run: RunningWorkflow) -> None:
+    def __init__(self, loop: WorkflowLoop, run: RunningWorkflow) -> None:
+        self._loop = loop
         # None once the workflow is over: the run leads back here, and what holds itself is freed late.
-        self._run_of: RunningWorkflow | None = run
-        self._ready: list[_Ready] = []
+        self._run: RunningWorkflow | None = run
         self._main: asyncio.Task[Any] | None = None
         self._tasks: set[asyncio.Task[Any]] | None = None  # beside the main one
+        self.ready: list[_Ready] = []
 
     def start(self, workflow: Coroutine[Any, Any, Value]) -> asyncio.Task[Value]:
         """Create the workflow's own task: the branch with the empty path."""
-        self._main = task = self._new_task(workflow, Branch(), copy_context(), name="branch main")
+        self._loop.turn_of = self
+        self._main = task = self.new_task(workflow, Branch(), copy_context(), name="branch main")
         return task
 
     @property
@@ -90,56 +92,103 @@ class WorkflowLoop:
         return bool(self._tasks)
 
     def drain(self) -> None:
-        """Run until every branch is blocked."""
-        if not self._ready:
-            return
-        outer = events._get_running_loop()  # noqa: SLF001  The only way to lend the thread to another loop.
-        events._set_running_loop(self)  # type: ignore[arg-type]  # noqa: SLF001
-        called = 0
-        try:
-            while self._ready:
-                ready, self._ready = self._ready, []
-                called += len(ready)
-                if called > CALLBACKS_PER_TURN_MAX:
-                    raise WorkflowSpins
-                self._call_all(ready)
-        finally:
-            events._set_running_loop(outer)  # noqa: SLF001
-
-    def _call_all(self, ready: list[_Ready]) -> None:
-        for one in ready:
-            if one.callback is None:
-                continue
-            try:
-                one.context.run(one.callback, *one.args)
-            except KeyboardInterrupt:
-                raise
-            except SystemExit:
-                pass  # The task that raised it has it as its outcome.
-            except BaseException as error:  # noqa: BLE001  As in asyncio: the others still have their turn.
-                self._report(one, error)
-
-    def _report(self, one: _Ready, error: BaseException) -> None:
-        self.call_exception_handler({"message": f"callback {one.callback!r} failed", "exception": error})
+        """Run until every branch is blocked. Whatever becomes ready from here on is this workflow's."""
+        self._loop.turn_of = self
+        if self.ready:
+            self._loop.drain(self)
 
     def abandon(self) -> None:
         """Cancel whatever is left and let it unwind; code that will not go quietly is dropped."""
-        for task in self._left():
+        left = self._left()
+        if not left:
+            return
+        self._loop.turn_of = self
+        for task in left:
             task.cancel()
         try:
             self.drain()
         except WorkflowSpins:
-            self._ready.clear()
+            self.ready.clear()
         for task in self._left():
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
 
     def close(self) -> None:
         """Nothing runs here any more."""
-        self._run_of = self._main = None
+        self._run = self._main = None
+
+    def branch_off(self, coro: Any, branch: Branch, context: Context, *, name: str) -> asyncio.Task[Any]:
+        """A task beside the main one."""
+        task = self.new_task(coro, branch, context, name=name)
+        if self._tasks is None:
+            self._tasks = set()
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def new_task(
+        self, coro: Coroutine[Any, Any, Value], branch: Branch, context: Context, *, name: str
+    ) -> asyncio.Task[Value]:
+        if self._run is None:
+            _refuse("the workflow is over")
+        context.run(current_scope.set, Scope(self._run, branch))
+        return asyncio.Task(coro, loop=self._loop, name=name, context=context)  # type: ignore[arg-type]
 
     def _left(self) -> list[asyncio.Task[Any]]:
         main = [] if self._main is None or self._main.done() else [self._main]
         return [*main, *(self._tasks or ())]
+
+
+class WorkflowLoop:
+    """Drives the workflows of one scheduler. Lives inside the real event loop, one turn at a time."""
+
+    # Not a subclass of asyncio's: whatever is not defined here is refused, not inherited.
+    __slots__ = ("runs_here", "turn_of")
+
+    def __init__(self) -> None:
+        # Whose turn it is, or was last: whatever becomes ready is that workflow's.
+        self.turn_of: Branches | None = None
+        self.runs_here = False
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Lend the thread to this loop for many turns: each hand-over asks the operating system."""
+        if self.runs_here:
+            yield
+            return
+        outer = events._get_running_loop()  # noqa: SLF001  The only way to lend the thread to another loop.
+        events._set_running_loop(self)  # type: ignore[arg-type]  # noqa: SLF001
+        self.runs_here = True
+        try:
+            yield
+        finally:
+            self.runs_here = False
+            events._set_running_loop(outer)  # noqa: SLF001
+
+    def drain(self, branches: Branches) -> None:
+        """Run until every branch is blocked."""
+        if not self.runs_here:
+            with self.running():
+                self.drain(branches)
+            return
+        called = 0
+        while branches.ready:
+            ready, branches.ready = branches.ready, []
+            called += len(ready)
+            if called > CALLBACKS_PER_TURN_MAX:
+                raise WorkflowSpins
+            for one in ready:
+                if one.callback is not None:
+                    try:
+                        one.context.run(one.callback, *one.args)
+                    except KeyboardInterrupt:
+                        raise
+                    except SystemExit:
+                        pass  # The task that raised it has it as its outcome.
+                    except BaseException as error:  # noqa: BLE001  As in asyncio: the others have their turn.
+                        self._report(one, error)
+
+    def _report(self, one: _Ready, error: BaseException) -> None:
+        self.call_exception_handler({"message": f"callback {one.callback!r} failed", "exception": error})
 
     # What asyncio asks of a loop
 
@@ -147,7 +196,8 @@ class WorkflowLoop:
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> _Ready:
         ready = _Ready(callback, args, copy_context() if context is None else context)
-        self._ready.append(ready)
+        if self.turn_of is not None:
+            self.turn_of.ready.append(ready)
         return ready
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -156,24 +206,13 @@ class WorkflowLoop:
     def create_task(
         self, coro: Any, *, name: object = None, context: Context | None = None, **_later: Any
     ) -> asyncio.Task[Any]:
+        if self.turn_of is None:
+            _refuse("no workflow has its turn")
         scope = current_scope.get()
         branch = scope.branch.child() if scope is not None else Branch()
         own = copy_context() if context is None else context.copy()
         label = f"branch {branch.path}" if name is None else str(name)
-        task = self._new_task(coro, branch, own, name=label)
-        if self._tasks is None:
-            self._tasks = set()
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    def _new_task(
-        self, coro: Coroutine[Any, Any, Value], branch: Branch, context: Context, *, name: str
-    ) -> asyncio.Task[Value]:
-        if self._run_of is None:
-            _refuse("the workflow is over")
-        context.run(current_scope.set, Scope(self._run_of, branch))
-        return asyncio.Task(coro, loop=self, name=name, context=context)  # type: ignore[arg-type]
+        return self.turn_of.branch_off(coro, branch, own, name=label)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         log.warning("workflow: %s", context.get("message"), exc_info=context.get("exception"))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
@@ -22,8 +22,8 @@ from backstay.domain.audit import Act
 from backstay.domain.breaker import BreakerState
 from backstay.domain.lease import Owner
 from backstay.domain.operate import Amendment
-from backstay.domain.states import TaskState
-from backstay.domain.step import StepRecord
+from backstay.domain.states import StepState, TaskState
+from backstay.domain.step import StepRecord, UndoKind
 from backstay.domain.task import NewTask, Signal, TaskRecord
 from backstay.errors import BackstayError
 from backstay.store.records import Records
@@ -95,6 +95,44 @@ class Submitted(msgspec.Struct, frozen=True):
     created: bool
 
 
+class StepBegan(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """A step that runs for the first time, of which nothing is in the store.
+
+    This and ``StepCompleted`` are the two moves that most steps make, in a form that can be written as it
+    is: instants in whole microseconds since 1970, values as text of JSON. As lists, in this order.
+    """
+
+    state: ClassVar = StepState.RUNNING
+    undo_attempt: ClassVar = 0
+
+    task_key: int
+    key: str
+    agent: str
+    operation: str
+    complete_by: int
+    input: str
+    started_at: int
+    undo: UndoKind | None
+    pivot: bool
+
+
+class StepCompleted(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """A step that the store has as running, completed; nothing else of it changes."""
+
+    state: ClassVar = StepState.COMPLETED
+    undo_attempt: ClassVar = 0
+
+    task_key: int
+    key: str
+    output: str
+    ended_at: int
+    position: int
+
+
+#: A step in the form that it is left in: any, or one of the two that cost less.
+StepMove = StepRecord | StepBegan | StepCompleted
+
+
 class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one turn of a run changed: whole rows, written together or not at all."""
 
@@ -103,13 +141,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lock_number: int
     # When the task, or what is entered along with it, was changed; steps have times of their own.
     at: datetime
-    # The two moves that most steps make, apart from all others: a store may write less for them.
-    # Steps that run for the first time, of which nothing is in the store.
-    began: Sequence[StepRecord] = ()
-    # Steps that the store has as running, completed: state, output, ended_at and position are new.
-    completed: Sequence[StepRecord] = ()
-    # Any others, in any form.
-    steps: Sequence[StepRecord] = ()
+    steps: Sequence[StepMove] = ()
     # Its ``request`` is the one that this row answers; any other that came meanwhile stays.
     task: TaskRecord | None = None
     children: Sequence[NewTask] = ()
@@ -153,6 +185,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Settle = Callable[[BackstayError | None], None]
+Posted = tuple[Transition, Settle]
 Amend = Callable[[TaskRecord, list[StepRecord]], Amendment]
 Listener = Callable[[Changes], None]
 

@@ -7,19 +7,20 @@ merge into rows, and which of them are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from backstay.domain.alert import NewAlert
 from backstay.domain.lease import Owner
-from backstay.domain.states import SETTLED
+from backstay.domain.states import SETTLED, TaskState
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError, LeaseLost
 from backstay.observe import WRITE_REFUSED, emit, log
-from backstay.store.base import Changes, Settle, Transition
+from backstay.store.base import Changes, Posted, StepBegan, StepCompleted, Transition
 
-Posted = tuple[Transition, Settle]
+_PROCESSED: Final = TaskState.PROCESSED
 
 
 class Fences:
@@ -43,12 +44,38 @@ class Fences:
         return None
 
 
+def judged_together(transitions: Sequence[Transition]) -> tuple[Owner, dict[int, int]] | None:
+    """The one owner of all of them, and the lock of each task, if they stand or fall with these.
+
+    ``None`` when each has to be judged by itself, in its turn: owners or locks differ, or a task goes on
+    after it was let go of.
+    """
+    owner = transitions[0].owner
+    locks = {one.task_key: one.lock_number for one in transitions}
+    if any(one.owner is not owner for one in transitions):
+        return None
+    if len(locks) < len(transitions):
+        let_go: set[int] = set()
+        for one in transitions:
+            key = one.task_key
+            if key in let_go or locks[key] != one.lock_number:
+                return None
+            if one.task is not None:
+                let_go.add(key)
+    return owner, locks
+
+
 class Rows:
-    """The rows that a set of transitions comes down to: of each, the last version."""
+    """The rows that a set of transitions comes down to: of each, the last version.
+
+    Of a step there may be several moves: ``began`` is to be written before ``completed``, and both before
+    ``steps``. Where that is not the order in which they were made, the schema has no such arrow, and the
+    transitions are written one by one.
+    """
 
     def __init__(self, transitions: Iterable[Transition]) -> None:
-        self.began: dict[tuple[int, str], StepRecord] = {}
-        self.completed: dict[tuple[int, str], StepRecord] = {}
+        self.began: list[StepBegan] = []
+        self.completed: list[StepCompleted] = []
         self.steps: dict[tuple[int, str], StepRecord] = {}
         self.tasks: dict[int, TaskRecord] = {}
         self.children: list[tuple[NewTask, datetime]] = []
@@ -58,13 +85,13 @@ class Rows:
             self._add(transition)
 
     def _add(self, transition: Transition) -> None:
-        task_key = transition.task_key
-        for step in transition.began:
-            self.began[(task_key, step.key)] = step
-        for step in transition.completed:
-            self.completed[(task_key, step.key)] = step
         for step in transition.steps:
-            self.steps[(step.task_key, step.key)] = step
+            if isinstance(step, StepCompleted):
+                self.completed.append(step)
+            elif isinstance(step, StepBegan):
+                self.began.append(step)
+            else:
+                self.steps[step.task_key, step.key] = step
         if transition.task is not None:
             self.tasks[transition.task_key] = transition.task
         if transition.children:
@@ -74,9 +101,13 @@ class Rows:
         if transition.alerts:
             self.alerts.extend((alert, transition.at) for alert in transition.alerts)
 
-    def whole_steps(self) -> Iterable[StepRecord]:
-        """Every step in its last form, for a database that writes all of them alike."""
-        return {**self.began, **self.completed, **self.steps}.values()
+    @property
+    def plain(self) -> bool:
+        """Whether straight steps and plain endings are all there is, and nothing follows from them."""
+        if self.steps or self.consumed or self.children or self.alerts:
+            return False
+        # Who is left in another state may have been called meanwhile; a parent has to be woken.
+        return all(ended_plainly(task) and task.parent_key is None for task in self.tasks.values())
 
     @property
     def settled(self) -> list[TaskRecord]:
@@ -88,6 +119,19 @@ class Rows:
         changes.touched += [task.parent_key for task in self.settled if task.parent_key is not None]
         freed = any(task.locked_by is None for task in self.tasks.values())
         changes.claimable = changes.claimable or freed or bool(self.children)
+
+
+def ended_plainly(task: TaskRecord) -> bool:
+    """Whether a task is processed, and its row has nothing but what every such task has."""
+    return (
+        task.state is _PROCESSED
+        and task.output is not None
+        and task.error is None
+        and task.locked_by is None
+        and task.complete_by is None
+        and task.wake_at is None
+        and not task.parked
+    )
 
 
 def owners(posted: Iterable[Posted]) -> set[Owner]:

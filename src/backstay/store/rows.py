@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -18,11 +19,12 @@ from backstay.domain.access import Role, Token
 from backstay.domain.alert import Alert, AlertKind, NewAlert
 from backstay.domain.audit import Act, Entry
 from backstay.domain.control import Control, Forced, Subject
+from backstay.domain.instants import micros
 from backstay.domain.lease import Leader
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import MESSAGE_LENGTH_MAX, Failure, StepKind, StepRecord, UndoKind
 from backstay.domain.task import NewTask, Request, Signal, TaskRecord
-from backstay.store.base import InstanceRecord, Report
+from backstay.store.base import InstanceRecord, Report, StepBegan, StepCompleted
 from backstay.store.supervision import Round
 
 Row = Sequence[Any]
@@ -35,6 +37,8 @@ Facts = dict[str, Any] | None
 
 #: (key of the task, digest) to value.
 Payloads = Mapping[tuple[int, str], bytes]
+
+LeanStep = TypeVar("LeanStep", StepBegan, StepCompleted)
 
 CLAIM_CHECK: Final = b"@"  # No JSON text begins with it.
 
@@ -116,6 +120,17 @@ class Outgoing:
         check = claim_check(value)
         self.payloads.append((task_key, check[1:].decode(), value))
         return check
+
+    def lean(self, steps: Sequence[LeanStep], field: str) -> Sequence[LeanStep]:
+        """Moves of steps as their rows hold them; ``field`` is the one that may be large."""
+        # A character may take four bytes: what is surely small needs no closer look.
+        if 4 * max(map(len, map(attrgetter(field), steps))) <= self._inline_bytes_max:
+            return steps
+        return [self._lean(step, field) for step in steps]
+
+    def _lean(self, step: LeanStep, field: str) -> LeanStep:
+        stored = self.value(step.task_key, getattr(step, field).encode())
+        return msgspec.structs.replace(step, **{field: (stored or b"").decode()})
 
     def input_of(self, new: NewTask) -> bytes:
         """The same for a task that has no key yet; ``entered`` follows once it has."""
@@ -377,6 +392,12 @@ class Shape:
             "created_at": self.stored(token.created_at),
             "revoked_at": self.stored(token.revoked_at),
         }
+
+
+def ended_row(task: TaskRecord, outgoing: Outgoing) -> Row:
+    """What changes when a task ends as processed: its key, output, counts, and when that was."""
+    output = outgoing.value(task.key, task.output) or b"null"
+    return task.key, output.decode(), task.failure_count, task.crash_count, micros(task.updated_at)
 
 
 def signal_of(row: Row, payloads: Payloads) -> Signal:

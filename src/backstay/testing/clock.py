@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from backstay.domain.instants import micros
+
 
 class ManualClock:
     """Starts at the beginning of 2030 and stands still."""
@@ -14,6 +16,9 @@ class ManualClock:
 
     def now(self) -> datetime:
         return self._start + self._passed
+
+    def micros(self) -> int:
+        return micros(self.now())
 
     def monotonic(self) -> float:
         return self._passed.total_seconds()

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
+from backstay.domain.instants import micros
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import Failure, StepKind, StepRecord
 from backstay.domain.task import NewTask, TaskRecord
+from backstay.store.base import StepBegan, StepCompleted
 
 replace: Final = msgspec.structs.replace
 
@@ -53,6 +55,37 @@ def a_step(state: StepState = StepState.COMPLETED, **fields: Any) -> StepRecord:
     """A step as it stands in ``state``."""
     common = {"task_key": 1, "key": "charge:1", "agent": "bank", "operation": "charge", "input": b"[]"}
     return StepRecord(**{**common, "state": state, **_STEP_FIELDS[state], **fields})
+
+
+def begun(step: StepRecord) -> StepBegan:
+    """The move of a step that runs for the first time, in the form that costs less."""
+    assert step.agent is not None
+    assert step.complete_by is not None
+    assert step.started_at is not None
+    return StepBegan(
+        task_key=step.task_key,
+        key=step.key,
+        agent=step.agent,
+        operation=step.operation,
+        complete_by=micros(step.complete_by),
+        input=(step.input or b"").decode(),
+        started_at=micros(step.started_at),
+        undo=step.undo,
+        pivot=step.pivot,
+    )
+
+
+def done(step: StepRecord) -> StepCompleted:
+    """The move of a step that was running and is completed, in the form that costs less."""
+    assert step.ended_at is not None
+    assert step.position is not None
+    return StepCompleted(
+        task_key=step.task_key,
+        key=step.key,
+        output=(step.output or b"").decode(),
+        ended_at=micros(step.ended_at),
+        position=step.position,
+    )
 
 
 def a_wait(kind: StepKind, key: str, *, operation: str | None = None, **fields: Any) -> StepRecord:

@@ -31,6 +31,7 @@ FRAGMENTS = {
     "instance_columns",
     "is_due",
     "is_late",
+    "micros",
     "is_overdue",
     "is_overrun",
     "is_past_its_end",

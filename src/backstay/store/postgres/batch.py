@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from backstay.domain.states import SETTLED, TaskState
 from backstay.errors import BackstayError, Conflict
-from backstay.store.base import Changes, Transition
-from backstay.store.commit import Fences, Posted, Rows, owners
+from backstay.store.base import Changes, Posted, Transition
+from backstay.store.commit import Fences, Rows, judged_together, owners
 from backstay.store.postgres.connection import REFUSALS
 from backstay.store.postgres.tables import Tables
 
@@ -29,6 +29,8 @@ class Batch:
 
     async def write(self, tables: Tables, changes: Changes) -> None:
         """Runs inside the batch's transaction, once per attempt at it."""
+        if not self.in_parts and await self._write_plainly(tables, changes):
+            return
         epochs = await tables.epochs(sorted(owner.id for owner in owners(self._all)))
         locks, held = await tables.locks_at_hand(sorted(_keys(transition for transition, _ in self._all)))
         self._set_aside(held)
@@ -40,6 +42,17 @@ class Batch:
             return
         refusals = await _write_in_parts(tables, accepted, changes)
         self.judged = [(one, refusal or refusals.get(id(one[0]))) for one, refusal in self.judged]
+
+    async def _write_plainly(self, tables: Tables, changes: Changes) -> bool:
+        """Most batches need no care: everything is current, and nothing follows. Whether this was one."""
+        transitions = [transition for transition, _ in self._all]
+        rows = Rows(transitions)
+        together = judged_together(transitions) if rows.plain else None
+        if together is None or not await tables.write_plainly(rows, *together):
+            return False
+        self.judged, self.left = [(one, None) for one in self._all], []
+        rows.report(changes)
+        return True
 
     def _set_aside(self, held: set[int]) -> None:
         """Leave what touches a held task for later, and with it whatever follows on the same task."""
@@ -66,7 +79,11 @@ def _keys(transitions: Iterable[Transition]) -> set[int]:
 
 async def _write(tables: Tables, transitions: list[Transition], changes: Changes) -> None:
     rows = Rows(transitions)
-    await tables.put_steps(rows.whole_steps())
+    if rows.began:
+        await tables.begin_steps(rows.began)
+    if rows.completed:
+        await tables.complete_steps(rows.completed)
+    await tables.put_steps(rows.steps.values())
     await tables.run_rows(
         "consume_signal", [(key, task_key, number) for task_key, number, key in rows.consumed]
     )

@@ -37,6 +37,8 @@ GOODBYE_SECONDS: Final = 2.0
 # behind a lock must be newer than the lock, whatever isolation the database has by default.
 BEGIN: Final = (
     "BEGIN ISOLATION LEVEL READ COMMITTED;"
+    # Whatever the server believes of a table that was empty a minute ago: we find rows by their keys.
+    "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;"
     " SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = '5s';"
 )
 
@@ -139,8 +141,9 @@ class Lane:
         number = self._number + 1
         async with self._connected() as tables:
             await tables.connection.execute(self._begin)
-            await tables.run("mark", id=self.id, number=number)
+            tables.unmarked = self.id, number
             answer = await operation(tables, changes)
+            await tables.mark()
             if told := notices(changes, self.id):
                 await tables.run("notify", channel=self._channel, notices=told)
             await self._reach("before", tables)

@@ -16,8 +16,8 @@ from typing import Final, TypeVar
 
 from backstay.domain.task import NewTask
 from backstay.errors import BackstayError, Conflict
-from backstay.store.base import Listener, Settle, Transition
-from backstay.store.commit import Posted, settle_all
+from backstay.store.base import Listener, Posted, Settle, Transition
+from backstay.store.commit import settle_all
 from backstay.store.postgres.batch import Batch
 from backstay.store.postgres.committer import Committer
 from backstay.store.postgres.connection import Server
@@ -31,6 +31,7 @@ from backstay.store.postgres.lane import (
     Operation,
 )
 from backstay.store.postgres.news import News
+from backstay.store.postgres.settling import Settling
 from backstay.store.postgres.submissions import TOGETHER, Answers, Submission, SubmissionBatch, answer_all
 from backstay.store.postgres.tables import Queries, Tables
 
@@ -70,6 +71,7 @@ class Session:
             self._commit_submissions, give_up=answer_all, name="backstay-submissions"
         )
         self._news = News(server, session=self._id, channel=channel, send=self._notify)
+        self._settling = Settling(self._news.tell)
         self._listening = asyncio.create_task(self._news.run(), name="backstay-news")
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -95,6 +97,7 @@ class Session:
     async def quiet(self) -> None:
         """Come back once every transition that was posted has been answered, or patience is at its end."""
         await self._transitions.quiet(within=PATIENCE_SECONDS)
+        await self._settling.done()
 
     async def submit(self, tasks: Sequence[NewTask], *, now: datetime) -> Answers:
         """Have tasks entered with the next commit."""
@@ -109,6 +112,7 @@ class Session:
         await asyncio.gather(
             self._submissions.close(within=CLOSE_SECONDS), self._transitions.close(within=CLOSE_SECONDS)
         )
+        await self._settling.done()
         lanes = [self._transitions_lane, self._submissions_lane, self._heartbeat_lane, *self._lanes.all]
         await self._forget(lanes)
         await asyncio.gather(*(lane.close() for lane in lanes))
@@ -125,8 +129,7 @@ class Session:
             # One of them breaks a rule of the schema. The others must not suffer.
             batch.in_parts = True
             _, changes = await lane.transact(batch.write, patience=FOREVER)
-        settle_all(batch.judged)
-        self._news.tell(changes)
+        self._settling.add(batch.judged, changes)
         return batch.left
 
     async def _commit_submissions(self, submissions: list[Submission]) -> list[Submission]:

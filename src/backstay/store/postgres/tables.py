@@ -16,6 +16,8 @@ from backstay.domain.lease import Owner
 from backstay.domain.step import StepRecord, in_order_of_beginning
 from backstay.domain.task import NewTask, Signal, TaskRecord
 from backstay.errors import LeaseLost, UnknownTask
+from backstay.store.base import StepBegan, StepCompleted
+from backstay.store.commit import Rows
 from backstay.store.rows import (
     SIGNAL_VALUES,
     STEP_VALUES,
@@ -25,7 +27,9 @@ from backstay.store.rows import (
     Payloads,
     Row,
     Shape,
+    as_json,
     claimed_values,
+    ended_row,
     signal_of,
 )
 from backstay.store.sqlfile import Numbered
@@ -46,6 +50,15 @@ class Tables:
         self.connection = connection
         self._queries = queries
         self._inline_bytes_max = inline_bytes_max
+        #: The id and number by which the open transaction is to be marked, if it is not yet.
+        self.unmarked: tuple[str, int] | None = None
+
+    async def mark(self) -> None:
+        """Leave the number of this transaction, by which it is known whether it was committed."""
+        if self.unmarked is not None:
+            writer, number = self.unmarked
+            await self.run("mark", id=writer, number=number)
+            self.unmarked = None
 
     async def run(self, query: str, **values: Any) -> list[Row]:
         sql, parameters = self._queries[query]
@@ -109,6 +122,43 @@ class Tables:
         outgoing = self._outgoing()
         await self.run_rows("put_step", [SHAPE.step_row(step, outgoing) for step in steps])
         await self._put_payloads(outgoing)
+
+    async def begin_steps(self, steps: Sequence[StepBegan]) -> None:
+        """Enter steps that run for the first time."""
+        outgoing = self._outgoing()
+        await self.run_rows("begin_steps", map(msgspec.structs.astuple, outgoing.lean(steps, "input")))
+        await self._put_payloads(outgoing)
+
+    async def complete_steps(self, steps: Sequence[StepCompleted]) -> None:
+        """Complete steps that are running."""
+        outgoing = self._outgoing()
+        await self.run_rows("complete_steps", map(msgspec.structs.astuple, outgoing.lean(steps, "output")))
+        await self._put_payloads(outgoing)
+
+    async def write_plainly(self, rows: Rows, owner: Owner, locks: Mapping[int, int]) -> bool:
+        """Write plain ``rows`` at once; ``False``, and nothing is, if a lock was lost or a value is large."""
+        outgoing = self._outgoing()
+        began = as_json(outgoing.lean(rows.began, "input")) if rows.began else "[]"
+        completed = as_json(outgoing.lean(rows.completed, "output")) if rows.completed else "[]"
+        processed = as_json([ended_row(task, outgoing) for task in rows.tasks.values()])
+        if outgoing.payloads:
+            return False
+        assert self.unmarked is not None, "a batch is the first that its transaction writes"
+        writer, number = self.unmarked
+        [[passed]] = await self.run(
+            "write_batch",
+            writer=writer,
+            number=number,
+            owner=owner.id,
+            epoch=owner.epoch,
+            keys=[*locks],
+            locks=as_json(locks),
+            began=began,
+            completed=completed,
+            processed=processed,
+        )
+        self.unmarked = None
+        return bool(passed)
 
     async def steps(self, keys: Sequence[int]) -> dict[int, list[StepRecord]]:
         rows = await self.run("steps_of", keys=keys)

@@ -1,16 +1,47 @@
-"""Writes a batch of transitions: read the fences, refuse what lost its lock, write the rest at once."""
+"""Writes a batch: as one statement where that can be, else one thing after the other."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from backstay.domain.states import TaskState
-from backstay.domain.task import NewTask
 from backstay.errors import BackstayError, Conflict
-from backstay.store.base import Changes, Submitted, Transition
-from backstay.store.commit import Fences, Posted, Rows, owners, task_keys
+from backstay.store.base import Changes, Posted, Submitted, Transition
+from backstay.store.commit import Fences, Rows, judged_together, owners, task_keys
 from backstay.store.sqlite.connection import REFUSALS
+from backstay.store.sqlite.document import Document, Entering
 from backstay.store.sqlite.tables import Tables
+
+
+def write_plainly(tables: Tables, posted: list[Posted], entering: Entering, changes: Changes) -> bool:
+    """Write transitions and enter tasks with one statement.
+
+    ``False``, and nothing is written, if there is more to it: somebody to wake, a large value, an id that
+    is taken, a lock that was lost.
+    """
+    document = tables.document()
+    rows = Rows(transition for transition, _ in posted)
+    if not rows.plain or not document.can_enter(entering) or not _act_together(document, posted):
+        return False
+    try:
+        document.begin(rows.began)
+        document.complete(rows.completed)
+        document.put(rows.tasks.values())
+        document.enter(entering)
+        if document.payloads:
+            return False
+        tables.write(document)
+    except REFUSALS:
+        return False
+    rows.report(changes)
+    return True
+
+
+def _act_together(document: Document, posted: list[Posted]) -> bool:
+    if not posted:
+        return True
+    under = judged_together([transition for transition, _ in posted])
+    if under is not None:
+        document.act_under(*under)
+    return under is not None
 
 
 def write_transitions(tables: Tables, posted: list[Posted], changes: Changes) -> list[BackstayError | None]:
@@ -30,12 +61,14 @@ def write_transitions(tables: Tables, posted: list[Posted], changes: Changes) ->
     return [refusal or _write(tables, [transition], changes) for transition, refusal in pairs]
 
 
-def enter_all(tables: Tables, tasks: list[tuple[NewTask, datetime]]) -> list[Submitted]:
-    """Enter new tasks in a few statements. Raises Conflict if not all are new: nothing may stay then."""
-    entered = tables.enter_all(tasks)
-    if entered is None:
-        raise Conflict("not all ids are new")
-    return entered
+def enter_all(tables: Tables, entering: Entering) -> list[Submitted]:
+    """Enter new tasks together. Raises IntegrityError if not all are new: nothing may stay then."""
+    document = tables.document()
+    if not document.can_enter(entering):
+        raise Conflict("some of them need more than a row")
+    document.enter(entering)
+    tables.write(document)
+    return tables.entered(entering)
 
 
 def _write(tables: Tables, transitions: list[Transition], changes: Changes) -> BackstayError | None:
@@ -53,9 +86,12 @@ def _write(tables: Tables, transitions: list[Transition], changes: Changes) -> B
 
 
 def _put_rows(tables: Tables, rows: Rows) -> None:
-    tables.begin_steps(rows.began.values())
-    tables.complete_steps(rows.completed.values())
-    tables.put_steps(rows.steps.values())
+    document = tables.document()
+    document.begin(rows.began)
+    document.complete(rows.completed)
+    tables.write(document)
+    if rows.steps:
+        tables.put_steps(rows.steps.values())
     if rows.consumed:
         tables.run_many(
             "consume_signal", [(key, task_key, number) for task_key, number, key in rows.consumed]

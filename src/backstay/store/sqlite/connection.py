@@ -10,7 +10,7 @@ from typing import Final
 from backstay.errors import BackstayError, Conflict, InvalidSetting, StoreFull, StoreUnavailable
 
 SCHEME: Final = "sqlite:///"
-OLDEST_SQLITE: Final = (3, 37, 0)  # STRICT tables and RETURNING
+OLDEST_SQLITE: Final = (3, 38, 0)  # STRICT tables, RETURNING, and JSON taken apart by ->>
 
 BUSY_TIMEOUT_MS: Final = 5_000
 _WAL_PAUSE_SECONDS: Final = 0.01
@@ -41,7 +41,7 @@ def path_of(url: str) -> Path:
 def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     """A connection that commits only after the data reached the disk."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        raise StoreUnavailable(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
+        raise StoreUnavailable(f"SQLite {sqlite3.sqlite_version} is too old; 3.38 or newer is needed")
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
     try:
         _set_up(connection, readonly=readonly)

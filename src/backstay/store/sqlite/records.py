@@ -10,6 +10,7 @@ from backstay.domain.alert import Alert
 from backstay.domain.audit import Act, Entry
 from backstay.domain.control import Control, Subject, agent_goes_on, is_forgiven
 from backstay.domain.control import facts as control_facts
+from backstay.domain.instants import micros
 from backstay.errors import Conflict, UnknownAlert, UnknownToken
 from backstay.store.base import Changes
 from backstay.store.decisions import (
@@ -24,7 +25,7 @@ from backstay.store.decisions import (
     token_facts,
 )
 from backstay.store.records import AlertFilter, AuditFilter, Regulate, Remembered
-from backstay.store.sqlite.rows import SHAPE, micros
+from backstay.store.sqlite.rows import SHAPE
 from backstay.store.sqlite.session import Session
 from backstay.store.sqlite.tables import Tables
 

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from backstay.domain.audit import Act, facts
+from backstay.domain.instants import micros
 from backstay.domain.lease import Owner
 from backstay.domain.operate import check_hears
 from backstay.domain.states import SETTLED
@@ -46,11 +47,11 @@ from backstay.store.sqlite.callers import Callers
 from backstay.store.sqlite.connection import connect, path_of, translated
 from backstay.store.sqlite.liveness import Liveness
 from backstay.store.sqlite.records import SqliteRecords
-from backstay.store.sqlite.rows import SHAPE, micros
+from backstay.store.sqlite.rows import SHAPE
 from backstay.store.sqlite.schema import is_store, migrate
 from backstay.store.sqlite.session import Session
 from backstay.store.sqlite.supervision import SqliteSupervision
-from backstay.store.sqlite.tables import Tables
+from backstay.store.sqlite.tables import Tables, prepare
 from backstay.store.sqlite.writer import Boundary
 
 INLINE_BYTES_MAX: Final = 16 * 1024
@@ -100,6 +101,7 @@ class SqliteStore:
             connection = connect(self._path, readonly=False)
             try:
                 migrate(connection)
+                prepare(connection, self._queries)
             except BaseException:
                 connection.close()
                 raise

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from backstay.domain.control import Control, held_back
+from backstay.domain.instants import micros
 from backstay.domain.intensity import pausing
 from backstay.domain.lease import Leader, Owner, is_stale
 from backstay.errors import LeaseLost
@@ -24,7 +25,7 @@ from backstay.store.decisions import (
 )
 from backstay.store.sqlite.liveness import Liveness
 from backstay.store.sqlite.records import put_control
-from backstay.store.sqlite.rows import SHAPE, micros
+from backstay.store.sqlite.rows import SHAPE
 from backstay.store.sqlite.session import Session
 from backstay.store.sqlite.tables import Tables
 from backstay.store.supervision import Freed, Recoveries, Round

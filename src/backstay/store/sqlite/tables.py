@@ -14,6 +14,7 @@ import msgspec
 from backstay.domain.alert import NewAlert
 from backstay.domain.audit import Act
 from backstay.domain.control import Control, Subject
+from backstay.domain.instants import micros
 from backstay.domain.lease import Leader, Owner
 from backstay.domain.step import StepRecord, in_order_of_beginning
 from backstay.domain.task import NewTask, Signal, TaskRecord, first_record
@@ -32,13 +33,20 @@ from backstay.store.rows import (
     claimed_values,
     signal_of,
 )
-from backstay.store.sqlite.rows import SHAPE, micros
+from backstay.store.sqlite.document import Document, Entering
+from backstay.store.sqlite.rows import SHAPE
 
 # Rows per statement. The largest keeps below the 32,766 parameters that SQLite allows.
 CHUNKS: Final = (1024, 256, 64, 16, 4, 1)
 
 _decode_tasks: Final = msgspec.json.Decoder(list[list[Any]]).decode
 _decode_locks: Final = msgspec.json.Decoder(list[tuple[int, str | None, int]]).decode
+
+
+def prepare(connection: sqlite3.Connection, queries: Mapping[str, str]) -> None:
+    """What a connection needs to write batches. It is the connection's own: nothing of it is in the file."""
+    connection.execute(queries["batch_view"])
+    connection.execute(queries["batch_trigger"])
 
 
 class Tables:
@@ -80,6 +88,17 @@ class Tables:
             self._chunk_sqls[query, size] = known
         return known
 
+    # Batches
+
+    def document(self) -> Document:
+        return Document(self._inline_bytes_max)
+
+    def write(self, document: Document) -> None:
+        """All of it as one statement, or nothing."""
+        self.connection.execute(self._queries["write_batch"], document.values)
+        if document.payloads:
+            self.run_many("put_payload", document.payloads)
+
     # Tasks
 
     def enter(self, new: NewTask, now: datetime) -> Submitted | BackstayError:
@@ -89,23 +108,15 @@ class Tables:
             return Submitted(first_record(key, new, now), created=True)
         return known_task(new, self.task(new.id))
 
-    def enter_all(self, tasks: Sequence[tuple[NewTask, datetime]]) -> list[Submitted] | None:
-        """Enter new tasks in a few statements; ``None`` if not all are new: the others must not stay."""
-        [highest] = self.run("highest_key").fetchone()
-        outgoing = self._outgoing()
-        rows: list[Row] = []
-        answers: list[Submitted] = []
-        planned: list[StepRecord] = []
-        for key, (new, now) in enumerate(tasks, start=highest + 1):
-            rows.append((key, *SHAPE.new_task_row(new, now, outgoing)))
-            outgoing.entered(key, new)
-            planned += [msgspec.structs.replace(step, task_key=key) for step in new.plan]
-            answers.append(Submitted(first_record(key, new, now), created=True))
-        if self.run("insert_tasks", rows=_as_text(rows)).rowcount < len(rows):
-            return None
-        self._put_payloads(outgoing)
-        self.put_steps(planned)
-        return answers
+    def entered(self, entering: Entering) -> list[Submitted]:
+        """The records of tasks that were just entered together: their keys follow one another."""
+        if not entering:
+            return []
+        [first] = self.run("key_of", id=entering[0][0].id).fetchone()
+        return [
+            Submitted(first_record(key, new, now), created=True)
+            for key, (new, now) in enumerate(entering, start=first)
+        ]
 
     def insert_task(self, new: NewTask, now: datetime) -> int | None:
         """The key of the new task, or ``None`` when its id is taken."""
@@ -146,9 +157,9 @@ class Tables:
         return [SHAPE.task_record(row, payloads) for row in rows]
 
     def put_tasks(self, tasks: Iterable[TaskRecord]) -> None:
-        outgoing = self._outgoing()
-        self.run("put_task", rows=_as_text([SHAPE.task_row(task, outgoing) for task in tasks]))
-        self._put_payloads(outgoing)
+        document = self.document()
+        document.put(tasks)
+        self.write(document)
 
     def wake(self, keys: Sequence[int], now: datetime) -> None:
         """Make parked tasks claimable: somebody called them."""
@@ -171,50 +182,6 @@ class Tables:
         outgoing = self._outgoing()
         self.run_rows("put_step", [SHAPE.step_row(step, outgoing) for step in steps])
         self._put_payloads(outgoing)
-
-    def begin_steps(self, steps: Iterable[StepRecord]) -> None:
-        """Enter steps that run for the first time: one statement for all whose input is small."""
-        rows, large = [], []
-        for step in steps:
-            if step.input is None or len(step.input) > self._inline_bytes_max:
-                large.append(step)
-                continue
-            rows.append(
-                (
-                    step.task_key,
-                    step.key,
-                    step.agent,
-                    step.operation,
-                    step.complete_by and micros(step.complete_by),
-                    step.input.decode(),
-                    step.started_at and micros(step.started_at),
-                    step.undo,
-                    step.pivot,
-                )
-            )
-        if rows:
-            self.run("begin_steps", rows=as_json(rows))
-        self.put_steps(large)
-
-    def complete_steps(self, steps: Iterable[StepRecord]) -> None:
-        """Complete steps that are running: one statement for all whose output is small."""
-        rows, large = [], []
-        for step in steps:
-            if step.output is None or len(step.output) > self._inline_bytes_max:
-                large.append(step)
-                continue
-            rows.append(
-                (
-                    step.task_key,
-                    step.key,
-                    step.output.decode(),
-                    step.ended_at and micros(step.ended_at),
-                    step.position,
-                )
-            )
-        if rows:
-            self.run("complete_steps", rows=as_json(rows))
-        self.put_steps(large)
 
     def steps(self, keys: Sequence[int]) -> dict[int, list[StepRecord]]:
         rows = self.run("steps_of", keys=as_json(keys)).fetchall()
@@ -304,11 +271,6 @@ class Tables:
             return {}
         found = self.run("payloads_of", wanted=as_json(wanted)).fetchall()
         return {(task_key, digest): body for task_key, digest, body in found}
-
-
-def _as_text(rows: list[Row]) -> str:
-    """Rows as one text of JSON; what is kept as bytes, JSON itself or a claim check, travels as text."""
-    return as_json([[one.decode() if type(one) is bytes else one for one in row] for row in rows])
 
 
 def _with_bytes(row: list[Any]) -> list[Any]:

@@ -23,9 +23,9 @@ from typing import Any, Final
 from backstay.domain.task import NewTask
 from backstay.errors import BackstayError, Closed, StoreUnavailable
 from backstay.observe import log
-from backstay.store.base import Changes, Listener, Settle, Submitted, Transition
-from backstay.store.commit import Posted, settle_all
-from backstay.store.sqlite.batch import enter_all, write_transitions
+from backstay.store.base import Changes, Listener, Posted, Settle, Submitted, Transition
+from backstay.store.commit import settle_all
+from backstay.store.sqlite.batch import enter_all, write_plainly, write_transitions
 from backstay.store.sqlite.connection import REFUSALS, translated
 from backstay.store.sqlite.tables import Tables
 
@@ -76,6 +76,9 @@ class _Batch:
 
 
 _Entry = Posted | _Submission | _Call
+
+#: Why each transition was refused, if it was, and the answer to each who waits for one.
+_Outcome = tuple[list[BackstayError | None], list[Any]]
 
 
 class Writer:
@@ -199,27 +202,52 @@ class Writer:
             refusals, answers = [failure] * len(batch.posted), [failure] * len(batch.waiting)
         self._report(lambda: self._settle(batch, refusals, answers, changes))
 
-    def _transaction(self, batch: _Batch, changes: Changes) -> tuple[list[BackstayError | None], list[Any]]:
+    def _transaction(self, batch: _Batch, changes: Changes) -> _Outcome:
+        plainly = None
+        if not batch.calls:
+            self._boundary("before")
+            plainly = self._write_plainly(batch, changes)
+            if plainly is not None:  # One statement, and with that a transaction.
+                self._boundary("after")
+                return plainly
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
-        refusals = write_transitions(self._tables, batch.posted, changes) if batch.posted else []
-        # Before the claims, which may be for them.
-        answers = self._enter(batch.submissions, changes) if batch.submissions else []
+        if batch.calls:
+            plainly = self._write_plainly(batch, changes)
+        refusals, answers = plainly or self._write_with_care(batch, changes)
+        # After the submissions, which claims may be for.
         answers += [self._run(call.operation, changes) for call in batch.calls]
         self._boundary("before")
         connection.execute("COMMIT")
         self._boundary("after")
         return refusals, answers
 
+    def _write_plainly(self, batch: _Batch, changes: Changes) -> _Outcome | None:
+        """Write all that is posted and submitted as one statement; ``None`` if that cannot be."""
+        if not (batch.posted or batch.submissions):
+            return [], []
+        entering = _entering(batch.submissions)
+        if not write_plainly(self._tables, batch.posted, entering, changes):
+            return None
+        changes.claimable = changes.claimable or bool(entering)
+        try:
+            answers = _shared_out(self._tables.entered(entering), batch.submissions)
+        except sqlite3.Error as error:
+            # They are written, and with them the transitions: only their keys are not known.
+            answers = [translated(error, self._path)] * len(batch.submissions)
+        return [None] * len(batch.posted), answers
+
+    def _write_with_care(self, batch: _Batch, changes: Changes) -> _Outcome:
+        refusals = write_transitions(self._tables, batch.posted, changes) if batch.posted else []
+        return refusals, self._enter(batch.submissions, changes) if batch.submissions else []
+
     def _enter(self, submissions: list[_Submission], changes: Changes) -> list[Any]:
         """All at once; one by one when an id is taken, or something is wrong with one of them."""
         changes.claimable = True
         if len(submissions) > 1:
-            wanted = [(task, one.now) for one in submissions for task in one.tasks]
-            entered = self._run(lambda tables, _: enter_all(tables, wanted), changes)
+            entered = self._run(lambda tables, _: enter_all(tables, _entering(submissions)), changes)
             if not isinstance(entered, Exception):
-                answers = iter(entered)
-                return [[*islice(answers, len(one.tasks))] for one in submissions]
+                return _shared_out(entered, submissions)
         return [self._run(one.enter, changes) for one in submissions]
 
     def _run(self, operation: Operation, changes: Changes) -> Any:
@@ -275,6 +303,16 @@ class Writer:
             _answer(one, answer)
         if changes != _NOTHING:
             self.tell(changes)
+
+
+def _entering(submissions: list[_Submission]) -> list[tuple[NewTask, datetime]]:
+    return [(task, one.now) for one in submissions for task in one.tasks]
+
+
+def _shared_out(entered: list[Submitted], submissions: list[_Submission]) -> list[Any]:
+    """The answer to each of the submissions, whose tasks were entered in their order."""
+    answers = iter(entered)
+    return [[*islice(answers, len(one.tasks))] for one in submissions]
 
 
 def _data_version(connection: sqlite3.Connection) -> int:

@@ -59,10 +59,7 @@ class Holder:
 
     def turn(self, claimed: TaskRecord, /, **changed: Any) -> Transition:
         """A transition of a task, under the lock with which we claimed it."""
-        moves = {
-            kind: [replace(step, task_key=claimed.key) for step in changed.pop(kind, ())]
-            for kind in ("began", "completed", "steps")
-        }
+        steps = [replace(step, task_key=claimed.key) for step in changed.pop("steps", ())]
         after = changed.pop("task", None)
         now = self._clock.now()
         return Transition(
@@ -71,7 +68,7 @@ class Holder:
             lock_number=claimed.lock_number,
             at=now,
             task=None if after is None else replace(after, updated_at=now),
-            **moves,
+            steps=steps,
             **changed,
         )
 

@@ -14,7 +14,7 @@ from backstay.errors import BackstayError, LeaseLost
 from backstay.store.base import Store
 from backstay.testing.clock import ManualClock
 from backstay.testing.promises.holder import SECOND, Holder, Promises, applied, submitted, taken_away
-from backstay.testing.records import a_step, held, let_go, new_task, replace
+from backstay.testing.records import a_step, begun, done, held, let_go, new_task, replace
 
 HUNDREDS = 300
 
@@ -106,7 +106,7 @@ class TransitionPromises(Promises):
         task = await alice.hold("t")
         step = a_step(StepState.RUNNING, task_key=task.key, input=input, undo=UndoKind.MANUAL, pivot=True)
 
-        assert await alice.write(task, began=[step]) is None
+        assert await alice.write(task, steps=[begun(step)]) is None
 
         assert await store.steps("t") == [step]
 
@@ -130,7 +130,7 @@ class TransitionPromises(Promises):
             running, state=StepState.COMPLETED, output=output, ended_at=clock.now(), position=4
         )
 
-        assert await alice.write(task, completed=[completed]) is None
+        assert await alice.write(task, steps=[done(completed)]) is None
 
         assert await store.steps("t") == [completed]
 
@@ -141,9 +141,9 @@ class TransitionPromises(Promises):
         running, failed = a_step(StepState.RUNNING), a_step(StepState.FAILED)
         other = a_step(StepState.RUNNING, key="other:1")
         turns = [
-            alice.turn(task, began=[running, other]),
+            alice.turn(task, steps=[begun(running), begun(other)]),
             alice.turn(task, steps=[failed]),
-            alice.turn(task, completed=[a_step(StepState.COMPLETED, key="other:1")]),
+            alice.turn(task, steps=[done(a_step(StepState.COMPLETED, key="other:1"))]),
             alice.turn(task, task=held(task, TaskState.UNDOING)),
             alice.turn(task, steps=[a_step(StepState.UNDOING, key="other:1")]),
         ]

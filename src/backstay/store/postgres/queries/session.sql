@@ -5,6 +5,10 @@
 -- hosts whose clocks disagree do not. In a subselect, so that an index can be searched for it.
 (SELECT coalesce(:now::timestamptz, clock_timestamp()))
 
+-- name: micros
+-- An instant, given in whole microseconds since 1970; as a number of seconds it would be rounded.
+timestamptz 'epoch' + interval '1 microsecond' *
+
 -- name: server_facts
 SELECT current_setting('server_version_num')::int, current_setting('fsync'),
        current_setting('synchronous_commit'), clock_timestamp();

@@ -21,6 +21,23 @@ ON CONFLICT (task_key, key) DO UPDATE
        undo_attempt = excluded.undo_attempt, undo_failures = excluded.undo_failures,
        pivot = excluded.pivot, unsure = excluded.unsure;
 
+-- name: begin_steps
+INSERT INTO {schema}.step (task_key, key, agent, operation, complete_by, input, started_at, undo, pivot,
+                           kind, state, attempt, failure_count, undo_attempt, undo_failures, unsure)
+SELECT task_key, key, agent, operation, {micros} complete_by, convert_to(input, 'UTF8'), {micros} started_at, undo,
+       pivot, 'step', 'running', 1, 0, 0, 0, false
+  FROM unnest(:task_key::bigint[], :key::text[], :agent::text[], :operation::text[], :complete_by::bigint[],
+              :input::text[], :started_at::bigint[], :undo::text[], :pivot::boolean[])
+       AS new (task_key, key, agent, operation, complete_by, input, started_at, undo, pivot);
+
+-- name: complete_steps
+UPDATE {schema}.step
+   SET state = 'completed', output = convert_to(new.output, 'UTF8'), ended_at = {micros} new.ended_at,
+       position = new.position
+  FROM unnest(:task_key::bigint[], :key::text[], :output::text[], :ended_at::bigint[], :position::bigint[])
+       AS new (task_key, key, output, ended_at, position)
+ WHERE step.task_key = new.task_key AND step.key = new.key;
+
 -- name: steps_of
 SELECT {step_columns} FROM {schema}.step WHERE task_key = ANY (:keys::bigint[]);
 

@@ -1,32 +1,58 @@
--- Many rows with few calls: each row that the driver fetches costs a hand-over of the interpreter lock.
+-- Many rows with few calls: after each statement, and each row that the driver fetches, the writer has to
+-- get the interpreter lock back from a busy event loop.
 
--- name: highest_key
-SELECT coalesce(max(key), 0) FROM task;
+-- name: batch_view
+-- A batch as a row: its owner and the locks it acts under, and what is to be written, each as one text of
+-- JSON. What is bound value by value holds the interpreter lock all the while.
+CREATE TEMP VIEW batch AS
+SELECT NULL AS owner, NULL AS epoch, NULL AS locks, NULL AS held, NULL AS began, NULL AS completed,
+       NULL AS processed, NULL AS tasks, NULL AS entered;
+
+-- name: batch_trigger
+-- Writes such a row, as one statement: the interpreter lock is given up once, whatever the batch holds.
+CREATE TEMP TRIGGER write_batch INSTEAD OF INSERT ON batch
+BEGIN
+    {check_fences};
+    {begin_steps};
+    {complete_steps};
+    {end_tasks};
+    {put_task};
+    {insert_tasks};
+END;
+
+-- name: write_batch
+INSERT INTO batch VALUES
+       (:owner, :epoch, :locks, :held, :began, :completed, :processed, :tasks, :entered);
+
+-- name: check_fences
+-- All at once: whether its owner lives, and how many of the tasks are its own under the lock named for each.
+-- The locks are one object, which is cheaper to take apart than a list of pairs.
+SELECT RAISE(ABORT, 'not all of the batch acts under a current lock')
+ WHERE NEW.owner IS NOT NULL
+   AND (NEW.epoch IS NOT (SELECT epoch FROM instance WHERE id = NEW.owner AND live = 1)
+        OR NEW.held <> (SELECT count(*) FROM json_each(NEW.locks) AS held
+                          JOIN task ON task.key = CAST(held.key AS INTEGER)
+                         WHERE task.locked_by = NEW.owner AND task.lock_number = held.value));
+
+-- name: end_tasks
+-- What becomes of most tasks.
+UPDATE task
+   SET state = 'processed', output = CAST(done.value ->> 1 AS BLOB), error = NULL, complete_by = NULL,
+       locked_by = NULL, failure_count = done.value ->> 2, crash_count = done.value ->> 3, wake_at = NULL,
+       parked = 0, updated_at = done.value ->> 4, request = NULL
+  FROM json_each(NEW.processed) AS done
+ WHERE task.key = done.value ->> 0;
 
 -- name: insert_tasks
--- Under keys that the writer chose: nobody else writes.
-INSERT INTO task (key, id, workflow, version, input, hard_end, reply_to, attributes, parent_key, parent_step,
+-- Their keys follow one another, in this order.
+INSERT INTO task (id, workflow, version, input, hard_end, reply_to, attributes, parent_key, parent_step,
                   created_at, state, updated_at)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, CAST(value ->> 4 AS BLOB), value ->> 5, value ->> 6,
-       value ->> 7, value ->> 8, value ->> 9, value ->> 10, 'pending', value ->> 10
-  FROM json_each(:rows)
- WHERE true
-ON CONFLICT (id) DO NOTHING;
+SELECT value ->> 0, value ->> 1, value ->> 2, CAST(value ->> 3 AS BLOB), value ->> 4, value ->> 5, value ->> 6,
+       value ->> 7, value ->> 8, value ->> 9, 'pending', value ->> 9
+  FROM json_each(NEW.entered);
 
--- name: begin_steps
--- As JSON in one text: what is bound value by value holds the interpreter lock all the while.
-INSERT INTO step (task_key, key, agent, operation, complete_by, input, started_at, "undo", pivot,
-                  kind, state, attempt, failure_count, undo_attempt, undo_failures, unsure)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, CAST(value ->> 5 AS BLOB), value ->> 6,
-       value ->> 7, value ->> 8, 'step', 'running', 1, 0, 0, 0, 0
-  FROM json_each(:rows);
-
--- name: complete_steps
-UPDATE step
-   SET state = 'completed', output = CAST(new.value ->> 2 AS BLOB), ended_at = new.value ->> 3,
-       position = new.value ->> 4
-  FROM json_each(:rows) AS new
- WHERE step.task_key = new.value ->> 0 AND step.key = new.value ->> 1;
+-- name: key_of
+SELECT key FROM task WHERE id = :id;
 
 -- name: claimable_keys
 -- Oldest first, so that nothing starves. What is paused is left alone, undos as well.

@@ -16,6 +16,21 @@ ON CONFLICT (task_key, key) DO UPDATE
        undo_attempt = excluded.undo_attempt, undo_failures = excluded.undo_failures,
        pivot = excluded.pivot, unsure = excluded.unsure;
 
+-- name: begin_steps
+-- Part of write_batch, as all that reads NEW.
+INSERT INTO step (task_key, key, agent, operation, complete_by, input, started_at, "undo", pivot,
+                  kind, state, attempt, failure_count, undo_attempt, undo_failures, unsure)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, CAST(value ->> 5 AS BLOB), value ->> 6,
+       value ->> 7, value ->> 8, 'step', 'running', 1, 0, 0, 0, 0
+  FROM json_each(NEW.began);
+
+-- name: complete_steps
+UPDATE step
+   SET state = 'completed', output = CAST(done.value ->> 2 AS BLOB), ended_at = done.value ->> 3,
+       position = done.value ->> 4
+  FROM json_each(NEW.completed) AS done
+ WHERE step.task_key = done.value ->> 0 AND step.key = done.value ->> 1;
+
 -- name: steps_of
 SELECT {step_columns} FROM step WHERE task_key IN (SELECT value FROM json_each(:keys));
 

@@ -45,20 +45,18 @@ UPDATE task
 -- name: put_task
 -- A request stays until it is answered or too late: one that arrived after the holder last looked
 -- must not be overwritten.
-WITH new (key, state, output, error, complete_by, locked_by, lock_number, failure_count, crash_count,
-          wake_at, parked, updated_at, answered) AS (
-       SELECT value ->> 0, value ->> 1, CAST(value ->> 2 AS BLOB), CAST(value ->> 3 AS BLOB), value ->> 4,
-              value ->> 5, value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11,
-              value ->> 12
-         FROM json_each(:rows))
 UPDATE task
-   SET state = new.state, output = new.output, error = new.error, complete_by = new.complete_by,
-       locked_by = new.locked_by, lock_number = new.lock_number, failure_count = new.failure_count,
-       crash_count = new.crash_count, wake_at = new.wake_at, parked = new.parked, updated_at = new.updated_at,
-       request = CASE WHEN new.state IN ('processing', 'waiting', 'pending', 'error')
-                       AND request IS NOT new.answered THEN request END
-  FROM new
- WHERE task.key = new.key;
+   SET state = row.state, output = row.output, error = row.error, complete_by = row.complete_by,
+       locked_by = row.locked_by, lock_number = row.lock_number, failure_count = row.failure_count,
+       crash_count = row.crash_count, wake_at = row.wake_at, parked = row.parked, updated_at = row.updated_at,
+       request = CASE WHEN row.state IN ('processing', 'waiting', 'pending', 'error')
+                       AND request IS NOT row.answered THEN request END
+  FROM (SELECT value ->> 0 AS key, value ->> 1 AS state, CAST(value ->> 2 AS BLOB) AS output,
+               CAST(value ->> 3 AS BLOB) AS error, value ->> 4 AS complete_by, value ->> 5 AS locked_by,
+               value ->> 6 AS lock_number, value ->> 7 AS failure_count, value ->> 8 AS crash_count,
+               value ->> 9 AS wake_at, value ->> 10 AS parked, value ->> 11 AS updated_at, value ->> 12 AS answered
+          FROM json_each(NEW.tasks)) AS row
+ WHERE task.key = row.key;
 
 -- name: put_request
 UPDATE task SET request = :request WHERE key = :key;
