@@ -44,7 +44,7 @@ class Crew:
         self._loop = asyncio.get_running_loop()
         self.line: deque[Work] = deque()
         # Whether some member works off the line, or has been called to.
-        self.manned = False
+        self._manned = False
         self._resting: list[asyncio.Future[bool]] = []
         self._members: set[asyncio.Task[None]] = set()
         self._dismissed = False
@@ -52,8 +52,8 @@ class Crew:
     def put(self, work: Work) -> None:
         """Have ``work`` begun from the event loop, in its turn."""
         self.line.append(work)
-        if not self.manned:
-            self.call()
+        if not self._manned:
+            self._call()
 
     def dismiss(self) -> None:
         """Send home who rests; those at work go when it is done."""
@@ -62,9 +62,9 @@ class Crew:
             called.set_result(False)
         self._resting.clear()
 
-    def call(self) -> None:
+    def _call(self) -> None:
         """Have somebody work off the line."""
-        self.manned = True
+        self._manned = True
         if self._resting:
             self._resting.pop().set_result(True)
             return
@@ -77,14 +77,14 @@ class Crew:
 
     def take_over(self) -> bool:
         """Whether the line is the asking member's from now on: nobody else works it off."""
-        manned, self.manned = self.manned, True
+        manned, self._manned = self._manned, True
         return not manned
 
     def leave_line(self) -> None:
         """The member that worked off the line does not go on."""
-        self.manned = False
+        self._manned = False
         if self.line:
-            self.call()
+            self._call()
 
     def rest(self) -> asyncio.Future[bool] | None:
         """What says ``True`` to call the member, ``False`` to send it home; ``None``: it may go at once."""

@@ -76,8 +76,5 @@ class AgentHost:
             around=self._around,
             reply=reply,
         )
-        crew = self._crew
-        crew.line.append(attempt)
-        if not crew.manned:
-            crew.call()
+        self._crew.put(attempt)
         return attempt

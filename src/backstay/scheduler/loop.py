@@ -232,17 +232,24 @@ class Scheduler:
 
     def _work_off(self) -> None:
         ready = self._ready
-        with self._workflow_loop.running():
-            for _ in range(min(len(ready), TURNS_MAX)):
-                try:
-                    # Left in the line until it is done: whatever comes meanwhile finds it there.
-                    ready[0]()
-                except Exception:  # noqa: BLE001  One task's trouble must not become its neighbours'.
-                    log.exception("a run failed unexpectedly; its task will be recovered")
-                ready.popleft()
-        self._hand_over()
-        if ready:
-            self._work_off_soon()
+        try:
+            with self._workflow_loop.running():
+                for _ in range(min(len(ready), TURNS_MAX)):
+                    self._take_turn(ready)
+        finally:
+            self._hand_over()
+            if ready:
+                self._work_off_soon()
+
+    @staticmethod
+    def _take_turn(ready: deque[Callable[[], Any]]) -> None:
+        try:
+            # Left in the line until it is done: who comes meanwhile finds that the line is being worked off.
+            ready[0]()
+        except Exception:  # noqa: BLE001  One task's trouble must not become its neighbours'.
+            log.exception("a run failed unexpectedly; its task will be recovered")
+        finally:
+            ready.popleft()
 
     def _hand_over(self) -> None:
         """Give the store what the last turns wrote."""
