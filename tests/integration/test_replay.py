@@ -684,7 +684,9 @@ async def test_a_task_waits_for_a_scheduler_with_its_own_version_and_why_says_so
     async with running(with_workflow(removed, gate, version=2), crash.store()) as client:
         newer = await client.submit("workflow", id="newer")
         assert await newer.result() == ["draw:1", "draw:2"]
-        task, why = await client.task("t"), await client.why("t")
+        # Its process died; that may be known only after the newer task has ended.
+        task = await until(client, "t", "pending")
+        why = await client.why("t")
     assert (task.state, task.version) == ("pending", 1)
     assert "version 1" in why.reason
     assert "no live scheduler" in why.reason
