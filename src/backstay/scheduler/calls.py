@@ -19,9 +19,9 @@ from backstay.domain.states import StepState
 from backstay.domain.step import StepKind, StepRecord, UndoKind
 from backstay.domain.task import NewTask, child_id
 from backstay.errors import InvalidDefinition
-from backstay.scheduler.dispatch import StepCall
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.services import Services
+from backstay.scheduler.step_call import StepCall
 from backstay.scheduler.waits import Wait
 
 Value = TypeVar("Value")

@@ -22,9 +22,10 @@ from backstay.domain.step import StepKind, StepRecord
 from backstay.domain.task import NewTask, Signal
 from backstay.errors import InvalidRequest, JournalMismatch
 from backstay.scheduler.calls import Call, Calls
-from backstay.scheduler.dispatch import Dispatch, StepCall
+from backstay.scheduler.dispatch import Dispatch
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.services import Services
+from backstay.scheduler.step_call import StepCall
 from backstay.scheduler.waits import LeftChild, Wait, Waits
 from backstay.scheduler.workflow_loop import Branches
 

@@ -36,7 +36,6 @@ from backstay.errors import (
 from backstay.observe import LEASE_LOST, emit, log
 from backstay.scheduler.calls import Call
 from backstay.scheduler.deliveries import Deliveries
-from backstay.scheduler.dispatch import StepCall
 from backstay.scheduler.ending import (
     Ending,
     Processed,
@@ -49,6 +48,7 @@ from backstay.scheduler.ending import (
 )
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.services import Services
+from backstay.scheduler.step_call import StepCall
 from backstay.scheduler.waits import LeftChild, Wait
 from backstay.scheduler.workflow_loop import WorkflowSpins, WorkflowStuck
 
