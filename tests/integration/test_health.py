@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from datetime import datetime
 from typing import Any
 
 import aiohttp
@@ -89,7 +88,7 @@ async def test_a_process_whose_roles_go_round_is_healthy_and_ready(database: Dat
 class StuckClaims(AnyStore):
     """Whoever claims here never hears of it again."""
 
-    async def claim(self, owner: Owner, runs: Any, *, limit: int, now: datetime) -> list[Claimed]:
+    async def claim(self, owner: Owner, runs: Any, **how: Any) -> list[Claimed]:
         await asyncio.Event().wait()
         raise AssertionError("never")
 

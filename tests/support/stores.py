@@ -45,9 +45,9 @@ class StalledStore(AnyStore):
         await self.awake.wait()
         await super().beat(owner, now=now, report=report)
 
-    async def claim(self, owner: Owner, runs: Any, *, limit: int, now: datetime) -> list[Claimed]:
+    async def claim(self, owner: Owner, runs: Any, **how: Any) -> list[Claimed]:
         await self.awake.wait()
-        return await super().claim(owner, runs, limit=limit, now=now)
+        return await super().claim(owner, runs, **how)
 
 
 class _Patience:

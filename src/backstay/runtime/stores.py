@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -63,12 +64,14 @@ class StoreClock(SystemClock):
         self._store = store
 
     def now(self) -> datetime:
+        now = super().now()
         ahead = self._store.ahead
-        return super().now() + ahead if ahead else super().now()
+        return now + ahead if ahead else now
 
     def micros(self) -> int:
+        now = time.time_ns() // 1000
         ahead = self._store.ahead
-        return super().micros() + micros_in(ahead) if ahead else super().micros()
+        return now + micros_in(ahead) if ahead else now
 
 
 @asynccontextmanager

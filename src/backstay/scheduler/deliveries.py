@@ -50,6 +50,10 @@ def _nothing(*_args: Any) -> None:
     """Called in place of a run that is over."""
 
 
+def _no_longer_fits(call: Call, codec: TypeCodec, error: Exception) -> JournalMismatch:
+    return JournalMismatch(call.key, f"its recorded result no longer fits: {codec.misfit(error)}")
+
+
 class Deliveries:
     """The calls of one workflow. ``broken`` holds what must stop it, whatever its code would do about it."""
 
@@ -323,8 +327,13 @@ class Deliveries:
             # Recorded even if the workflow has just stopped waiting: it is a fact.
             assert isinstance(call, StepCall)
             self._ledger.complete(call)
-            if not call.future.done():
-                call.future.set_result(self._read(call, call.step.returns, call.output))
+            future = call.future
+            if not future.done():
+                codec = call.step.returns
+                try:
+                    future.set_result(codec.raw_decode(call.output))
+                except DECODE_ERRORS as error:
+                    raise _no_longer_fits(call, codec, error) from error
             call.let_go()
             return
         if isinstance(call, Wait):
@@ -357,18 +366,12 @@ class Deliveries:
         if call.future.done():
             return
         if record.state is _COMPLETED:
-            call.future.set_result(self._read(call, call.codec, record.output or b"null"))
+            try:
+                call.future.set_result(call.codec.raw_decode(record.output or b"null"))
+            except DECODE_ERRORS as error:
+                raise _no_longer_fits(call, call.codec, error) from error
         else:
             call.future.set_exception(call.failure(record))
-
-    @staticmethod
-    def _read(call: Call, codec: TypeCodec, output: bytes) -> Any:
-        try:
-            return codec.raw_decode(output)
-        except DECODE_ERRORS as error:
-            raise JournalMismatch(
-                call.key, f"its recorded result no longer fits: {codec.misfit(error)}"
-            ) from error
 
     # From replay to live
 

@@ -141,10 +141,10 @@ class Dispatch:
         """Take a step that nobody has called before to its agent."""
         ledger = self._ledger
         task_key = ledger.task.key
+        step = call.step
         if not self._reserve(call).granted:
             ledger.put(call.first_record(task_key))
             return
-        step = call.step
         call.started_at = self._time(call)
         self.to_send.append(call)
         began = StepBegan(
@@ -162,12 +162,13 @@ class Dispatch:
 
     def begin(self, call: StepCall) -> None:
         """Take a step that is recorded, and not finished, to its agent."""
+        call.execution = None
         if self._reserve(call).granted:
             self._run_again(call)
 
     def _reserve(self, call: StepCall) -> Ticket:
+        """Ask for a slot, or for a place in the line."""
         self.calls[call.key] = call
-        call.execution = None
         call.ticket = ticket = self._services.agents.reserve(call.step.agent.name)
         if not ticket.granted:
             ticket.when_changed(partial(self._in_line, call))

@@ -83,6 +83,8 @@ class Scheduler:
         self._context = copy_context()
         self._workflow_loop = WorkflowLoop()
         self._draining = False
+        # A claim that waits for something to claim.
+        self._claiming: asyncio.Task[int] | None = None
         # Whether more tasks could be claimed, if fewer of ours were moving.
         self._held_back = False
         self.pulse = Pulse(clock)
@@ -110,6 +112,9 @@ class Scheduler:
     def drain(self) -> None:
         """Claim nothing any more; what is in hand goes on as far as its agents take it."""
         self._draining = True
+        if self._claiming is not None:
+            # What it may have got in this very moment is freed when the instance retires.
+            self._claiming.cancel()
 
     def _apply(self, transition: Transition, settle: Settle) -> None:
         """Hand a transition to the store; what a turn writes, once the store can have the event loop."""
@@ -135,27 +140,47 @@ class Scheduler:
                 self._wake.clear()
                 self.pulse.felt()
                 try:
-                    claimed = await self.run_once()
+                    if self._store.claims_wait and self._room() > 0:
+                        await self._wait_for_tasks()
+                    elif not await self.run_once():
+                        await self._called(LOOK_EVERY)
                 except Unavailable as error:
                     emit(STORE_UNAVAILABLE, error=error)
-                    claimed = 0
-                if not claimed:
                     await self._called(LOOK_EVERY)
         finally:
             stop_listening()
             await self._let_go()
 
-    async def run_once(self) -> int:
+    async def _wait_for_tasks(self) -> None:
+        """Have the store answer when there is something to claim, and look around when there was nothing."""
+        self._claiming = claiming = asyncio.create_task(self.run_once(LOOK_EVERY))
+        try:
+            await asyncio.wait([claiming])
+        finally:
+            self._claiming = None
+            claiming.cancel()  # We may have been cancelled ourselves.
+        if not claiming.cancelled() and not claiming.result():
+            self._look_at(list(self._runs))
+
+    async def run_once(self, patience: timedelta = timedelta(0)) -> int:
         """One claim of as much as there is room for; the number of tasks started."""
-        room = min(CLAIM_MAX, self._settings.in_flight - len(self._runs), self._idle_hands())
-        if room <= 0 or not self._claimable or self._draining:
+        room = self._room()
+        if room <= 0:
             return 0
-        claimed = await self._store.claim(self._owner, self._claimable, limit=room, now=self._clock.now())
+        claimed = await self._store.claim(
+            self._owner, self._claimable, limit=room, now=self._clock.now(), patience=patience
+        )
         # Whose turn it is to be asked first goes round, so that no workflow starves another.
         self._claimable = [*self._claimable[1:], self._claimable[0]]
         for one in claimed:
             self._soon(lambda one=one: self._start(one))  # type: ignore[misc]
         return len(claimed)
+
+    def _room(self) -> int:
+        """How many tasks may be claimed now."""
+        if self._draining or not self._claimable:
+            return 0
+        return min(CLAIM_MAX, self._settings.in_flight - len(self._runs), self._idle_hands())
 
     def _idle_hands(self) -> int:
         """How many more tasks can be moved at the same time, however many only wait."""
@@ -235,21 +260,18 @@ class Scheduler:
         try:
             with self._workflow_loop.running():
                 for _ in range(min(len(ready), TURNS_MAX)):
-                    self._take_turn(ready)
+                    try:
+                        # Left in the line until it is done: who comes meanwhile finds that the line is
+                        # being worked off.
+                        ready[0]()
+                    except Exception:  # noqa: BLE001  One task's trouble must not become its neighbours'.
+                        log.exception("a run failed unexpectedly; its task will be recovered")
+                    finally:
+                        ready.popleft()
         finally:
             self._hand_over()
             if ready:
                 self._work_off_soon()
-
-    @staticmethod
-    def _take_turn(ready: deque[Callable[[], Any]]) -> None:
-        try:
-            # Left in the line until it is done: who comes meanwhile finds that the line is being worked off.
-            ready[0]()
-        except Exception:  # noqa: BLE001  One task's trouble must not become its neighbours'.
-            log.exception("a run failed unexpectedly; its task will be recovered")
-        finally:
-            ready.popleft()
 
     def _hand_over(self) -> None:
         """Give the store what the last turns wrote."""

@@ -245,12 +245,24 @@ class Store(Protocol):
 
     # The scheduler
 
+    @property
+    def claims_wait(self) -> bool:
+        """Whether a claim can wait for something to claim; elsewhere ``patience`` has no meaning."""
+
     async def claim(
-        self, owner: Owner, runs: Sequence[Runnable], *, limit: int, now: datetime
+        self,
+        owner: Owner,
+        runs: Sequence[Runnable],
+        *,
+        limit: int,
+        now: datetime,
+        patience: timedelta = timedelta(0),
     ) -> list[Claimed]:
         """Lock up to ``limit`` claimable tasks for ``owner``, oldest first within each workflow.
 
-        The tasks of a paused workflow are left alone, undos as well.
+        The tasks of a paused workflow are left alone, undos as well. Where there is nothing to claim, the
+        answer is given by the commit that brings something, and empty-handed when ``patience`` is at its
+        end. Raises LeaseLost when the instance was declared dead.
         """
 
     def apply(self, transition: Transition, settle: Settle) -> None:

@@ -146,7 +146,7 @@ def task_keys(posted: Iterable[Posted]) -> set[int]:
 def settle_all(judged: Iterable[tuple[Posted, BackstayError | None]]) -> None:
     """Tell each writer what became of its transition, now that the rest is durable."""
     for (transition, settle), refusal in judged:
-        if isinstance(refusal, LeaseLost):
+        if refusal is not None and isinstance(refusal, LeaseLost):
             emit(WRITE_REFUSED, task_key=transition.task_key, reason=refusal)
         try:
             settle(refusal)

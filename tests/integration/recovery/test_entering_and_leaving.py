@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from datetime import datetime
 from typing import Any
 
 import pytest
@@ -168,7 +167,7 @@ async def test_a_role_that_breaks_ends_the_app_with_its_error(database: Database
     """Without its roles an application only seems to run."""
 
     class BrokenStore(AnyStore):
-        async def claim(self, owner: Owner, runs: Any, *, limit: int, now: datetime) -> list[Claimed]:
+        async def claim(self, owner: Owner, runs: Any, **how: Any) -> list[Claimed]:
             raise RuntimeError("a mistake in the engine")
 
     shop = Shop()

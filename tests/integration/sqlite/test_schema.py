@@ -25,6 +25,7 @@ FRAGMENTS = {
     "alert_columns",
     "batch_trigger",
     "batch_view",
+    "claimed_table",
     "control_columns",
     "entry_columns",
     "instance_columns",
@@ -169,7 +170,7 @@ def plan_of(database: sqlite3.Connection, query: str) -> list[str]:
 @pytest.mark.parametrize(
     ("query", "index"),
     [
-        ("claimable_keys", "task_claimable (workflow=? AND version=?)"),
+        ("find_claimable", "task_claimable (workflow=? AND version=?)"),
         ("count_claimable", "task_claimable"),
         ("call_for_agent", "task_unusual (state=?)"),
         ("expire_runs", "task_locked (complete_by<?)"),

@@ -95,6 +95,8 @@ class PostgresStore:
         )
         self._open: Session | None = None
 
+    claims_wait: Final = False
+
     @property
     def ahead(self) -> timedelta:
         return self._server.ahead
@@ -214,7 +216,13 @@ class PostgresStore:
     # The scheduler
 
     async def claim(
-        self, owner: Owner, runs: Sequence[Runnable], *, limit: int, now: datetime
+        self,
+        owner: Owner,
+        runs: Sequence[Runnable],
+        *,
+        limit: int,
+        now: datetime,
+        patience: timedelta = timedelta(0),  # noqa: ARG002  Who waits here would keep a connection.
     ) -> list[Claimed]:
         async def operation(tables: Tables, _changes: Changes) -> list[Claimed]:
             await tables.check_epoch(owner)

@@ -6,13 +6,16 @@ from backstay.domain.states import TaskState
 from backstay.errors import BackstayError, Conflict
 from backstay.store.base import Changes, Posted, Submitted, Transition
 from backstay.store.commit import Fences, Rows, judged_together, owners, task_keys
+from backstay.store.sqlite.claims import Claim
 from backstay.store.sqlite.connection import REFUSALS
 from backstay.store.sqlite.document import Document, Entering
 from backstay.store.sqlite.tables import Tables
 
 
-def write_plainly(tables: Tables, posted: list[Posted], entering: Entering, changes: Changes) -> bool:
-    """Write transitions and enter tasks with one statement.
+def write_plainly(
+    tables: Tables, posted: list[Posted], entering: Entering, claim: Claim | None, changes: Changes
+) -> bool:
+    """Write transitions, enter tasks and claim some with one statement.
 
     ``False``, and nothing is written, if there is more to it: somebody to wake, a large value, an id that
     is taken, a lock that was lost.
@@ -28,6 +31,8 @@ def write_plainly(tables: Tables, posted: list[Posted], entering: Entering, chan
         document.enter(entering)
         if document.payloads:
             return False
+        if claim is not None:
+            document.claim(claim.owner, claim.runs, limit=claim.limit, now=claim.now())
         tables.write(document)
     except REFUSALS:
         return False
@@ -59,6 +64,13 @@ def write_transitions(tables: Tables, posted: list[Posted], changes: Changes) ->
         return refusals
     # One of them breaks a rule of the schema. The others must not suffer: each by itself.
     return [refusal or _write(tables, [transition], changes) for transition, refusal in pairs]
+
+
+def claim_tasks(tables: Tables, claim: Claim) -> None:
+    """Claim by itself, after all else was written."""
+    document = tables.document()
+    document.claim(claim.owner, claim.runs, limit=claim.limit, now=claim.now())
+    tables.write(document)
 
 
 def enter_all(tables: Tables, entering: Entering) -> list[Submitted]:

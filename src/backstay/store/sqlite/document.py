@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from backstay.domain.instants import micros
 from backstay.domain.lease import Owner
 from backstay.domain.task import NewTask, TaskRecord
-from backstay.store.base import StepBegan, StepCompleted
+from backstay.store.base import Runnable, StepBegan, StepCompleted
 from backstay.store.commit import ended_plainly
 from backstay.store.rows import Outgoing, Row, as_json, ended_row
 from backstay.store.sqlite.rows import SHAPE
@@ -16,7 +17,11 @@ from backstay.store.sqlite.rows import SHAPE
 #: New tasks, each with the instant at which it is entered.
 Entering = Sequence[tuple[NewTask, datetime]]
 
-_FIELDS: Final = ("owner", "epoch", "locks", "held", "began", "completed", "processed", "tasks", "entered")
+_FIELDS: Final = (
+    *("owner", "epoch", "locks", "held"),
+    *("began", "completed", "processed", "tasks", "entered"),
+    *("claimer", "claimer_epoch", "runs", "room", "claimed_at"),
+)
 
 
 class Document:
@@ -63,6 +68,17 @@ class Document:
         if entering:
             rows = [as_text(SHAPE.new_task_row(new, now, self._outgoing)) for new, now in entering]
             self.values["entered"] = as_json(rows)
+
+    def claim(self, owner: Owner, runs: Sequence[Runnable], *, limit: int, now: datetime) -> None:
+        """Lock up to ``limit`` tasks for ``owner``: of those that are there once all else is written."""
+        wanted = [(run.workflow, run.version, micros(now + run.complete_by)) for run in runs]
+        self.values.update(
+            claimer=owner.id,
+            claimer_epoch=owner.epoch,
+            runs=as_json(wanted),
+            room=limit,
+            claimed_at=micros(now),
+        )
 
 
 def as_text(row: Row) -> Row:

@@ -61,6 +61,7 @@ class SqliteStore:
     """The state store in one file. One writer thread commits; a few threads read beside it."""
 
     ahead: Final = timedelta(0)  # The file is on this machine.
+    claims_wait: Final = True
 
     def __init__(
         self, url: str, *, inline_bytes_max: int = INLINE_BYTES_MAX, boundary: Boundary | None = None
@@ -187,24 +188,15 @@ class SqliteStore:
     # The scheduler
 
     async def claim(
-        self, owner: Owner, runs: Sequence[Runnable], *, limit: int, now: datetime
+        self,
+        owner: Owner,
+        runs: Sequence[Runnable],
+        *,
+        limit: int,
+        now: datetime,
+        patience: timedelta = timedelta(0),
     ) -> list[Claimed]:
-        def operation(tables: Tables, _changes: Changes) -> list[Claimed]:
-            tables.check_epoch(owner)
-            tasks: list[TaskRecord] = []
-            for run in runs:
-                if len(tasks) < limit:
-                    tasks += tables.claim(
-                        owner,
-                        workflow=run.workflow,
-                        version=run.version,
-                        limit=limit - len(tasks),
-                        complete_by=now + run.complete_by,
-                        now=now,
-                    )
-            return _with_history(tables, tasks)
-
-        return await self._session.write(operation)
+        return await self._session.writer.claim(owner, runs, limit=limit, now=now, patience=patience)
 
     def apply(self, transition: Transition, settle: Settle) -> None:
         if self._open is None:
@@ -315,12 +307,3 @@ class SqliteStore:
 
     def _not_open(self) -> Closed:
         return Closed(f"{self._path.name} is not open")
-
-
-def _with_history(tables: Tables, tasks: list[TaskRecord]) -> list[Claimed]:
-    if not tasks:
-        return []
-    keys = [task.key for task in tasks]
-    steps = tables.steps(keys)
-    signals = tables.signals(keys)
-    return [Claimed(task, steps[task.key], signals[task.key]) for task in tasks]

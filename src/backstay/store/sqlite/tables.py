@@ -19,7 +19,7 @@ from backstay.domain.lease import Leader, Owner
 from backstay.domain.step import StepRecord, in_order_of_beginning
 from backstay.domain.task import NewTask, Signal, TaskRecord, first_record
 from backstay.errors import BackstayError, LeaseLost, UnknownTask
-from backstay.store.base import Submitted
+from backstay.store.base import Claimed, Submitted
 from backstay.store.decisions import known_task
 from backstay.store.rows import (
     SIGNAL_VALUES,
@@ -39,12 +39,17 @@ from backstay.store.sqlite.rows import SHAPE
 # Rows per statement. The largest keeps below the 32,766 parameters that SQLite allows.
 CHUNKS: Final = (1024, 256, 64, 16, 4, 1)
 
+# Where a row of claimed_tasks says what else there is to read.
+_HAS_STEPS: Final = -2
+_HAS_SIGNALS: Final = -1
+
 _decode_tasks: Final = msgspec.json.Decoder(list[list[Any]]).decode
 _decode_locks: Final = msgspec.json.Decoder(list[tuple[int, str | None, int]]).decode
 
 
 def prepare(connection: sqlite3.Connection, queries: Mapping[str, str]) -> None:
     """What a connection needs to write batches. It is the connection's own: nothing of it is in the file."""
+    connection.execute(queries["claimed_table"])
     connection.execute(queries["batch_view"])
     connection.execute(queries["batch_trigger"])
 
@@ -132,16 +137,17 @@ class Tables:
             self.put_steps(msgspec.structs.replace(step, task_key=key) for step in new.plan)
         return key
 
-    def claim(
-        self, owner: Owner, *, workflow: str, version: int, limit: int, complete_by: datetime, now: datetime
-    ) -> list[TaskRecord]:
-        """Lock up to ``limit`` tasks for ``owner``, oldest first."""
-        [keys] = self.run("claimable_keys", workflow=workflow, version=version, limit=limit).fetchone()
-        if keys == "[]":
+    def claimed(self, owner: Owner) -> list[Claimed]:
+        """What the last batch that was written claimed for ``owner``. Raises LeaseLost if that is dead."""
+        [found] = self.run("claimed_tasks", owner=owner.id).fetchone()
+        rows: list[Row] = [*map(_with_bytes, _decode_tasks(found))]
+        if not rows:
+            self.check_epoch(owner)
             return []
-        self.run("claim_tasks", owner=owner.id, keys=keys, complete_by=micros(complete_by), now=micros(now))
-        [rows] = self.run("claimed_tasks", keys=keys).fetchone()
-        return self.task_records([*map(_with_bytes, _decode_tasks(rows))])
+        steps = self.steps([row[0] for row in rows if row[_HAS_STEPS]])
+        signals = self.signals([row[0] for row in rows if row[_HAS_SIGNALS]])
+        tasks = self.task_records(rows)
+        return [Claimed(task, steps.get(task.key, []), signals.get(task.key, [])) for task in tasks]
 
     def task(self, task_id: str) -> TaskRecord:
         found = self.tasks_by_id([task_id])
@@ -184,6 +190,8 @@ class Tables:
         self._put_payloads(outgoing)
 
     def steps(self, keys: Sequence[int]) -> dict[int, list[StepRecord]]:
+        if not keys:
+            return {}
         rows = self.run("steps_of", keys=as_json(keys)).fetchall()
         payloads = self._payloads(rows, STEP_VALUES)
         found: dict[int, list[StepRecord]] = defaultdict(list)
@@ -204,6 +212,8 @@ class Tables:
 
     def signals(self, keys: Sequence[int]) -> dict[int, list[Signal]]:
         """What was told to tasks and not consumed yet, oldest first."""
+        if not keys:
+            return {}
         rows = self.run("fresh_signals", keys=as_json(keys)).fetchall()
         payloads = self._payloads(rows, SIGNAL_VALUES)
         found: dict[int, list[Signal]] = defaultdict(list)

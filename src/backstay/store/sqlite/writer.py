@@ -15,21 +15,36 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from backstay.domain.lease import Owner
 from backstay.domain.task import NewTask
-from backstay.errors import BackstayError, Closed, StoreUnavailable
+from backstay.errors import BackstayError, Closed, LeaseLost, StoreUnavailable
 from backstay.observe import log
-from backstay.store.base import Changes, Listener, Posted, Settle, Submitted, Transition
+from backstay.store.base import (
+    Changes,
+    Claimed,
+    Listener,
+    Posted,
+    Runnable,
+    Settle,
+    Submitted,
+    Transition,
+)
 from backstay.store.commit import settle_all
-from backstay.store.sqlite.batch import enter_all, write_plainly, write_transitions
+from backstay.store.sqlite.batch import claim_tasks, enter_all, write_plainly, write_transitions
+from backstay.store.sqlite.claims import Claim, OpenClaims
 from backstay.store.sqlite.connection import REFUSALS, translated
 from backstay.store.sqlite.tables import Tables
 
 BATCH_MAX: Final = 5_000
+
+# Fewer transitions than this are not divided between two commits.
+DIVIDED_FROM: Final = 64
 
 # While the store cannot write, transitions are kept and tried again after this pause.
 STALL_SECONDS: Final = 0.2
@@ -69,16 +84,23 @@ class _Batch:
     posted: list[Posted]
     submissions: list[_Submission]
     calls: list[_Call]
+    claim: Claim | None = None
 
     @property
     def waiting(self) -> list[_Submission | _Call]:
         return [*self.submissions, *self.calls]
 
 
-_Entry = Posted | _Submission | _Call
+_Entry = Posted | _Submission | _Call | Claim
 
-#: Why each transition was refused, if it was, and the answer to each who waits for one.
-_Outcome = tuple[list[BackstayError | None], list[Any]]
+
+@dataclass(slots=True)
+class _Outcome:
+    """Why each transition was refused, if it was, and the answer to each who waits for one."""
+
+    refusals: Sequence[BackstayError | None]
+    answers: list[Any]
+    claimed: list[Claimed] | BackstayError | None = None
 
 
 class Writer:
@@ -91,6 +113,8 @@ class Writer:
         self._boundary = boundary or (lambda _moment: None)
         self._inbox: deque[_Entry] = deque()
         self._kept: list[Posted] = []
+        self._claims = OpenClaims()
+        self._moved_last = 0
         self._wake = threading.Event()
         self._asleep = False
         self._closing = False
@@ -122,6 +146,21 @@ class Writer:
         self._check_open()
         future: asyncio.Future[Answers] = self._loop.create_future()
         self._hand_in(_Submission(tasks, now, future))
+        return await future
+
+    async def claim(
+        self,
+        owner: Owner,
+        runs: Sequence[Runnable],
+        *,
+        limit: int,
+        now: datetime,
+        patience: timedelta,
+    ) -> list[Claimed]:
+        """Claim with the next commit, or with one that brings something to claim while patience lasts."""
+        self._check_open()
+        future: asyncio.Future[list[Claimed]] = self._loop.create_future()
+        self._hand_in(Claim(owner, runs, limit, now, patience, future))
         return await future
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -158,49 +197,69 @@ class Writer:
             self._wake.clear()
             # Said before we look: what is handed in after that look finds us asleep, and calls.
             self._asleep = True
-            if not (self._inbox or self._closing):
+            if not (self._inbox or self._closing or self._claims):
                 # We wake up by ourselves as well: there may be room again, or another process wrote.
                 self._wake.wait(STALL_SECONDS if self._kept else FOREIGN_POLL_SECONDS)
             self._asleep = False
-            if self._inbox or self._kept:
+            if self._inbox or self._kept or self._claims:
                 self._write(self._take())
             self._look_around()
+            self._send_home(self._claims.take_over())
             if self._closing and not self._inbox:
                 break
+        self._send_home(self._claims.take_all())
         self._connection.close()
         self._report(self._give_up)
 
     def _take(self) -> _Batch:
+        """What goes into the next commit: of the tasks that move, one half.
+
+        The other half is those whose last move has just been committed, and whose next one the event loop
+        works out meanwhile. Were all in one commit, event loop and writer would work in turns.
+        """
         inbox = self._inbox
         batch = _Batch(self._kept, [], [])
         self._kept = []
+        share = max(DIVIDED_FROM, (len(inbox) + self._moved_last) // 2)
         for _ in range(min(len(inbox), BATCH_MAX)):
             entry = inbox.popleft()
             if isinstance(entry, tuple):
                 batch.posted.append(entry)
+                if len(batch.posted) >= share:
+                    break
             elif isinstance(entry, _Call):
                 batch.calls.append(entry)
+            elif isinstance(entry, Claim):
+                self._claims.add(entry)
             else:
                 batch.submissions.append(entry)
+        if batch.submissions:
+            self._claims.stir()  # What is entered can be claimed in the same breath.
+        batch.claim = self._claims.next()
+        self._moved_last = len(batch.posted)
         return batch
 
     def _write(self, batch: _Batch) -> None:
         changes = Changes(settled=[], touched=[])
         try:
-            refusals, answers = self._transaction(batch, changes)
+            outcome = self._transaction(batch, changes)
         except sqlite3.Error as error:
             self._abandon()
             self._kept = batch.posted
             failure = translated(error, self._path)
-            self._report(lambda: _answer_all(batch.waiting, failure))
+            self._report(lambda: _answer_all(batch, failure))
             return
         except Exception as error:  # noqa: BLE001
             # A mistake of ours in one batch must not end the thread that all others depend on.
             self._abandon()
             log.exception("a batch could not be written")
             failure = StoreUnavailable(f"{self._path.name}: {error!r}")
-            refusals, answers = [failure] * len(batch.posted), [failure] * len(batch.waiting)
-        self._report(lambda: self._settle(batch, refusals, answers, changes))
+            outcome = _Outcome([failure] * len(batch.posted), [failure] * len(batch.waiting), failure)
+        if batch.claim is not None and self._claims.goes_on(batch.claim, outcome.claimed):
+            batch.claim = None  # It is not answered yet.
+        if changes.claimable:
+            self._claims.stir()
+        self._report(lambda: self._settle(batch, outcome, changes))
 
     def _transaction(self, batch: _Batch, changes: Changes) -> _Outcome:
         plainly = None
@@ -214,32 +273,48 @@ class Writer:
         connection.execute("BEGIN IMMEDIATE")
         if batch.calls:
             plainly = self._write_plainly(batch, changes)
-        refusals, answers = plainly or self._write_with_care(batch, changes)
-        # After the submissions, which claims may be for.
-        answers += [self._run(call.operation, changes) for call in batch.calls]
+        outcome = plainly or self._write_with_care(batch, changes)
+        outcome.answers += [self._run(call.operation, changes) for call in batch.calls]
         self._boundary("before")
         connection.execute("COMMIT")
         self._boundary("after")
-        return refusals, answers
+        return outcome
 
     def _write_plainly(self, batch: _Batch, changes: Changes) -> _Outcome | None:
-        """Write all that is posted and submitted as one statement; ``None`` if that cannot be."""
-        if not (batch.posted or batch.submissions):
-            return [], []
+        """Write all that is posted, submitted and claimed as one statement; ``None`` if that cannot be."""
+        claim = batch.claim
+        if not (batch.posted or batch.submissions or claim):
+            return _Outcome([], [])
         entering = _entering(batch.submissions)
-        if not write_plainly(self._tables, batch.posted, entering, changes):
+        if not write_plainly(self._tables, batch.posted, entering, claim, changes):
             return None
-        changes.claimable = changes.claimable or bool(entering)
+        outcome = _Outcome([None] * len(batch.posted), [])
         try:
-            answers = _shared_out(self._tables.entered(entering), batch.submissions)
+            outcome.answers = _shared_out(self._tables.entered(entering), batch.submissions)
+            outcome.claimed = None if claim is None else self._claimed_by(claim)
         except sqlite3.Error as error:
             # They are written, and with them the transitions: only their keys are not known.
-            answers = [translated(error, self._path)] * len(batch.submissions)
-        return [None] * len(batch.posted), answers
+            outcome.answers = [translated(error, self._path)] * len(batch.submissions)
+            outcome.claimed = translated(error, self._path)
+        # What was entered and is not claimed yet waits for somebody.
+        taken = len(outcome.claimed) if isinstance(outcome.claimed, list) else 0
+        changes.claimable = changes.claimable or len(entering) > taken
+        return outcome
+
+    def _claimed_by(self, claim: Claim) -> list[Claimed] | BackstayError:
+        try:
+            return self._tables.claimed(claim.owner)
+        except LeaseLost as error:
+            return error
 
     def _write_with_care(self, batch: _Batch, changes: Changes) -> _Outcome:
         refusals = write_transitions(self._tables, batch.posted, changes) if batch.posted else []
-        return refusals, self._enter(batch.submissions, changes) if batch.submissions else []
+        entered = self._enter(batch.submissions, changes) if batch.submissions else []
+        claim = batch.claim
+        if claim is None:
+            return _Outcome(refusals, entered)
+        claim_tasks(self._tables, claim)
+        return _Outcome(refusals, entered, self._claimed_by(claim))
 
     def _enter(self, submissions: list[_Submission], changes: Changes) -> list[Any]:
         """All at once; one by one when an id is taken, or something is wrong with one of them."""
@@ -277,6 +352,7 @@ class Writer:
             version = _data_version(self._connection)
             if version != self._seen_version:
                 self._seen_version = version
+                self._claims.stir()
                 self._report(lambda: self.tell(Changes(settled=[], touched=[], foreign=True)))
 
     def _abandon(self) -> None:
@@ -295,12 +371,17 @@ class Writer:
         for _, settle in self._kept:
             settle(Closed(f"{self._path.name} was closed before this could be written"))
 
-    def _settle(
-        self, batch: _Batch, refusals: list[BackstayError | None], answers: list[Any], changes: Changes
-    ) -> None:
-        settle_all(zip(batch.posted, refusals, strict=True))
-        for one, answer in zip(batch.waiting, answers, strict=True):
+    def _send_home(self, claims: list[Claim]) -> None:
+        """There was nothing for them."""
+        for claim in claims:
+            self._report(partial(_answer, claim, []))
+
+    def _settle(self, batch: _Batch, outcome: _Outcome, changes: Changes) -> None:
+        settle_all(zip(batch.posted, outcome.refusals, strict=True))
+        for one, answer in zip(batch.waiting, outcome.answers, strict=True):
             _answer(one, answer)
+        if batch.claim is not None:
+            _answer(batch.claim, outcome.claimed)
         if changes != _NOTHING:
             self.tell(changes)
 
@@ -320,12 +401,14 @@ def _data_version(connection: sqlite3.Connection) -> int:
     return version
 
 
-def _answer_all(waiting: list[_Submission | _Call], failure: BackstayError) -> None:
-    for one in waiting:
+def _answer_all(batch: _Batch, failure: BackstayError) -> None:
+    for one in batch.waiting:
         _answer(one, failure)
+    if batch.claim is not None:
+        _answer(batch.claim, failure)
 
 
-def _answer(one: _Submission | _Call, answer: Any) -> None:
+def _answer(one: _Submission | _Call | Claim, answer: Any) -> None:
     if one.future.done():
         return  # The caller no longer waits.
     if isinstance(answer, Exception):

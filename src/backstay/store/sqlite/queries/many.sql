@@ -6,7 +6,16 @@
 -- JSON. What is bound value by value holds the interpreter lock all the while.
 CREATE TEMP VIEW batch AS
 SELECT NULL AS owner, NULL AS epoch, NULL AS locks, NULL AS held, NULL AS began, NULL AS completed,
-       NULL AS processed, NULL AS tasks, NULL AS entered;
+       NULL AS processed, NULL AS tasks, NULL AS entered, NULL AS claimer, NULL AS claimer_epoch, NULL AS runs,
+       NULL AS room, NULL AS claimed_at;
+
+-- name: claimed_table
+-- What the last claim of this connection took, and under which lock. Nothing of it is in the file.
+CREATE TEMP TABLE claimed (
+    key         INTEGER PRIMARY KEY,
+    lock_number INTEGER NOT NULL,
+    complete_by INTEGER NOT NULL
+);
 
 -- name: batch_trigger
 -- Writes such a row, as one statement: the interpreter lock is given up once, whatever the batch holds.
@@ -18,11 +27,15 @@ BEGIN
     {end_tasks};
     {put_task};
     {insert_tasks};
+    {forget_claimed};
+    {find_claimable};
+    {claim_tasks};
 END;
 
 -- name: write_batch
 INSERT INTO batch VALUES
-       (:owner, :epoch, :locks, :held, :began, :completed, :processed, :tasks, :entered);
+       (:owner, :epoch, :locks, :held, :began, :completed, :processed, :tasks, :entered, :claimer,
+        :claimer_epoch, :runs, :room, :claimed_at);
 
 -- name: check_fences
 -- All at once: whether its owner lives, and how many of the tasks are its own under the lock named for each.
@@ -54,20 +67,31 @@ SELECT value ->> 0, value ->> 1, value ->> 2, CAST(value ->> 3 AS BLOB), value -
 -- name: key_of
 SELECT key FROM task WHERE id = :id;
 
--- name: claimable_keys
--- Oldest first, so that nothing starves. What is paused is left alone, undos as well.
-SELECT json_group_array(key) FROM (
-       SELECT key FROM task INDEXED BY task_claimable
-        WHERE workflow = :workflow AND version = :version
-          AND locked_by IS NULL AND parked = 0 AND state IN ('pending', 'undoing')
-          AND NOT EXISTS (SELECT 1 FROM control WHERE subject = 'workflow' AND name = :workflow AND paused = 1)
-        ORDER BY key
-        LIMIT :limit);
+-- name: forget_claimed
+DELETE FROM claimed WHERE NEW.room IS NOT NULL;
+
+-- name: find_claimable
+-- For an instance that lives, out of each workflow that it runs in the order given, and of each the oldest
+-- first, so that nothing starves. What is paused is left alone, undos as well.
+INSERT INTO claimed (key, lock_number, complete_by)
+SELECT task.key, task.lock_number + 1, run.value ->> 2
+  FROM json_each(NEW.runs) AS run CROSS JOIN task INDEXED BY task_claimable
+ WHERE task.workflow = run.value ->> 0 AND task.version = run.value ->> 1
+   AND task.locked_by IS NULL AND task.parked = 0 AND task.state IN ('pending', 'undoing')
+   AND NOT EXISTS (SELECT 1 FROM control
+                    WHERE subject = 'workflow' AND name = run.value ->> 0 AND paused = 1)
+   AND EXISTS (SELECT 1 FROM instance WHERE id = NEW.claimer AND epoch = NEW.claimer_epoch AND live = 1)
+ LIMIT coalesce(NEW.room, 0);
 
 -- name: claimed_tasks
--- The columns of task_columns; JSON that is kept as it was encoded travels as text.
+-- The columns of task_columns, and whether the task has steps and signals; JSON that is kept as it was
+-- encoded travels as text. One row comes back, whatever was claimed. Who lost a task since does not get it.
 SELECT json_group_array(json_array(
            key, id, workflow, version, state, CAST(input AS TEXT), CAST(output AS TEXT), CAST(error AS TEXT),
            complete_by, hard_end, locked_by, lock_number, failure_count, crash_count, wake_at, parked, request,
-           reply_to, attributes, parent_key, parent_step, created_at, updated_at))
-  FROM (SELECT * FROM task WHERE key IN (SELECT value FROM json_each(:keys)) ORDER BY key);
+           reply_to, attributes, parent_key, parent_step, created_at, updated_at,
+           EXISTS (SELECT 1 FROM step WHERE step.task_key = found.key),
+           EXISTS (SELECT 1 FROM signal WHERE signal.task_key = found.key)))
+  FROM (SELECT task.* FROM claimed CROSS JOIN task USING (key)
+         WHERE task.locked_by = :owner AND task.lock_number = claimed.lock_number
+         ORDER BY key) AS found;

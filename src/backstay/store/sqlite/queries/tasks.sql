@@ -34,13 +34,14 @@ SELECT json_group_array(json_array(key, locked_by, lock_number)) FROM task
  WHERE key IN (SELECT value FROM json_each(:keys));
 
 -- name: claim_tasks
--- Those that claimable_keys found: SQLite admits one writer, so nobody else can have claimed them since. An
--- undo that nobody holds is claimed like a pending task and stays in its state.
+-- Those that find_claimable found, in the same statement. An undo that nobody holds is claimed like a pending
+-- task and stays in its state.
 UPDATE task
    SET state = CASE state WHEN 'pending' THEN 'processing' ELSE state END,
-       locked_by = :owner, lock_number = lock_number + 1, complete_by = :complete_by,
-       wake_at = NULL, updated_at = :now
- WHERE key IN (SELECT value FROM json_each(:keys));
+       locked_by = NEW.claimer, lock_number = lock_number + 1,
+       complete_by = (SELECT complete_by FROM claimed WHERE claimed.key = task.key),
+       wake_at = NULL, updated_at = NEW.claimed_at
+ WHERE NEW.room IS NOT NULL AND key IN (SELECT key FROM claimed);
 
 -- name: put_task
 -- A request stays until it is answered or too late: one that arrived after the holder last looked
