@@ -6,6 +6,7 @@ BackstayError
 │   ├── InvalidSetting           a setting is unknown or out of range
 │   ├── InvalidId                an id does not fit the pattern
 │   ├── InvalidInput             a value does not fit the declared type, or is not JSON
+│   ├── InvalidJob               a member of a job's definition is wrong
 │   ├── PayloadTooLarge          a value is larger than the payload limit
 │   ├── Unknown                  what it names is not there
 │   │   ├── UnknownWorkflow          no workflow of that name and version
@@ -66,6 +67,14 @@ class InvalidId(InvalidRequest):
 
 class InvalidInput(InvalidRequest):
     """A value does not fit the declared type, or has no JSON form."""
+
+
+class InvalidJob(InvalidRequest):
+    """A member of a job's definition is wrong; ``field`` is the way to it from the top of the document."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field} {problem}")
+        self.field = field
 
 
 class PayloadTooLarge(InvalidRequest):

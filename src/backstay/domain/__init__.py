@@ -9,5 +9,6 @@ breaker     when an agent stops calling a service, and when it asks again
 recovery    what happens after an attempt, or a run, failed
 undo        which steps are undone, in which order, and when each may start
 lease       when an instance counts as dead
+recurrence  when a job runs: calendar arithmetic, and the same as an English sentence
 why         one sentence about what a task waits for
 """

@@ -12,10 +12,10 @@ import msgspec
 
 from backstay.domain.states import TaskState
 from backstay.domain.step import Failure, StepRecord
+from backstay.domain.text import shortened
 from backstay.errors import InvalidId
 
 ID_LENGTH_MAX: Final = 200
-_SHOWN_MAX: Final = 80
 _ID: Final = re.compile(r"[A-Za-z0-9._:@~-]{1,200}")
 
 
@@ -102,7 +102,7 @@ def check_id(value: object, *, name: str = "id") -> str:
     """Return ``value`` if it is a well-formed id; the error names the field and the pattern."""
     if not isinstance(value, str) or not _ID.fullmatch(value):
         raise InvalidId(
-            f"{name} is {_shortened(value)}; an id has 1 to {ID_LENGTH_MAX} characters"
+            f"{name} is {shortened(value)}; an id has 1 to {ID_LENGTH_MAX} characters"
             " out of letters, digits and . _ : @ ~ -"
         )
     return value
@@ -115,8 +115,3 @@ def child_id(parent_id: str, key: str) -> str:
         return derived
     digest = hashlib.sha256(derived.encode()).hexdigest()
     return f"{parent_id[: ID_LENGTH_MAX - len(digest) - 1]}:{digest}"
-
-
-def _shortened(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
