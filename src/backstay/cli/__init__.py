@@ -6,6 +6,7 @@ watch       a live picture of tasks
 acting      what an operator does to one task: resubmit, undo, cancel, complete a step, signal
 agents, workflows, holding   how they stand; hold one back
 alerts, audit       what a person is called for; who did what
+jobs        when a job would run
 tokens      who may ask a server for what
 supervise   one round of the supervisor
 store       create, upgrade and check the store itself
@@ -32,7 +33,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from backstay.cli import agents, alerts, store, tasks, tokens, workflows
+from backstay.cli import agents, alerts, jobs, store, tasks, tokens, workflows
 from backstay.cli.audit import audit
 from backstay.cli.demo import demo
 from backstay.cli.render import complain
@@ -64,6 +65,7 @@ commands.add_typer(agents.commands, name="agents")
 commands.add_typer(workflows.commands, name="workflows")
 commands.add_typer(alerts.commands, name="alerts")
 commands.command("audit")(audit)
+commands.add_typer(jobs.commands, name="jobs")
 commands.add_typer(tokens.commands, name="tokens")
 commands.command("supervise")(supervise)
 commands.add_typer(store.commands, name="store")

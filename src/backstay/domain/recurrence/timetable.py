@@ -116,7 +116,8 @@ def _rule(recurrence: Recurrence, start: int | None, *, created: int) -> _Rule:
     if matches.after(anchor - 1) is None:
         raise InvalidJob(
             "properties.recurrence.schedule",
-            f"matches no instant from {Moment(instant(anchor)).text} on, with frequency {recurrence.frequency}"
-            f" and interval {recurrence.interval}; change its elements, the interval or startTime",
+            f"matches no instant from {Moment(instant(anchor)).text} on, with frequency"
+            f" {recurrence.frequency} and interval {recurrence.interval};"
+            " change its elements, the interval or startTime",
         )
     return matches
