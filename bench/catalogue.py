@@ -15,6 +15,7 @@ from bench import (
     growth,
     idle_supervisor,
     memory,
+    next_after,
     replay,
     submit,
 )
@@ -58,6 +59,7 @@ _ALL: Final = (
     Bench("replay", "a task with a journal of 1,000 steps, resumed before the last", on_each(replay.measure)),
     Bench("idle_supervisor", "a supervisor with nothing to do", on_each(idle_supervisor.measure)),
     Bench("memory", "memory per task in flight, parked and pending", on_each(memory.measure)),
+    Bench("next_after", "the next occurrence of a job that began ten years ago", next_after.measure),
     Bench("peers", "five steps in other libraries and here, in one run", beside_peers.measure),
     Bench(
         "growth", "a store full of finished tasks, beside an empty one", on_each(growth.measure), usual=False

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from backstay.domain.recurrence import Timetable, read_timing
 from backstay.domain.states import TaskState
 from backstay.store.base import TaskFilter
+from bench import next_after
 from bench.bulk import bulk, finished, pending, stopped
 from bench.five_steps import STEPS, five_step_app
 from bench.points import Point, percentile, summary_of
@@ -161,11 +163,27 @@ def put_in_bulk(url: str) -> None:
         tables.settle()
 
 
+def test_the_next_occurrence_is_looked_for_in_every_kind_of_recurrence(tmp_path):
+    rows = document_of(run_bench(tmp_path, "next_after", *SHORT))["results"]["next_after"]
+
+    assert [row["recurrence"] for row in rows] == list(next_after.KINDS)
+    assert all(0 < row["p50_us"] <= row["p99_us"] and row["read_us"] > 0 for row in rows)
+
+
+@pytest.mark.parametrize("kind", next_after.KINDS)
+def test_no_kind_of_recurrence_waits_for_its_first_occurrence_while_it_is_measured(kind):
+    document = {"startTime": next_after.BEGAN.isoformat(), "recurrence": next_after.KINDS[kind]}
+    table = Timetable(read_timing(document), created=next_after.BEGAN)
+
+    assert table.first is not None
+    assert table.first < next_after.BEGAN + next_after.TEN_YEARS
+
+
 def test_help_lists_every_bench_with_a_line(tmp_path):
     done = run_bench(tmp_path, "--help")
 
     assert done.returncode == 0
-    for name in (*NAMES, "back_ends", "idle_supervisor", "peers", "growth"):
+    for name in (*NAMES, "back_ends", "idle_supervisor", "next_after", "peers", "growth"):
         assert f"\n  {name} " in done.stdout
 
 
