@@ -1,8 +1,8 @@
 """The one thread that writes.
 
 Everything that changes the store is handed in here and gathers while a commit is under way; the
-next commit then carries all of it. A caller hears of its own part only after the commit that
-holds it, on the event loop, one wake-up for the whole batch.
+next commit then carries as much of it as the inbox gives. A caller hears of its own part only after
+the commit that holds it, on the event loop, one wake-up for the whole batch.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -37,14 +35,10 @@ from backstay.store.base import (
 )
 from backstay.store.commit import settle_all
 from backstay.store.sqlite.batch import claim_tasks, enter_all, write_plainly, write_transitions
-from backstay.store.sqlite.claims import Claim, OpenClaims
+from backstay.store.sqlite.claims import Claim
 from backstay.store.sqlite.connection import REFUSALS, translated
+from backstay.store.sqlite.inbox import Answers, Batch, Call, Entry, Inbox, Operation, Outcome, Submission
 from backstay.store.sqlite.tables import Tables
-
-BATCH_MAX: Final = 5_000
-
-# Fewer transitions than this are not divided between two commits.
-DIVIDED_FROM: Final = 64
 
 # While the store cannot write, transitions are kept and tried again after this pause.
 STALL_SECONDS: Final = 0.2
@@ -54,53 +48,8 @@ FOREIGN_POLL_SECONDS: Final = 0.05
 
 _NOTHING: Final = Changes()
 
-Operation = Callable[[Tables, Changes], Any]
-Answers = list[Submitted | BackstayError]
-
 #: Called around each commit with "before" or "after"; tests end the process there.
 Boundary = Callable[[str], None]
-
-
-@dataclass(slots=True)
-class _Call:
-    operation: Operation
-    future: asyncio.Future[Any]
-
-
-@dataclass(slots=True)
-class _Submission:
-    tasks: Sequence[NewTask]
-    now: datetime
-    future: asyncio.Future[Any]
-
-    def enter(self, tables: Tables, _changes: Changes) -> Answers:
-        return [tables.enter(task, self.now) for task in self.tasks]
-
-
-@dataclass(slots=True)
-class _Batch:
-    """What goes into one transaction."""
-
-    posted: list[Posted]
-    submissions: list[_Submission]
-    calls: list[_Call]
-    claim: Claim | None = None
-
-    @property
-    def waiting(self) -> list[_Submission | _Call]:
-        return [*self.submissions, *self.calls]
-
-
-_Entry = Posted | _Submission | _Call | Claim
-
-
-@dataclass(slots=True)
-class _Outcome:
-    """Why each transition was refused, if it was, and the answer to each who waits for one."""
-
-    refusals: Sequence[BackstayError | None]
-    answers: list[Any]
-    claimed: list[Claimed] | BackstayError | None = None
 
 
 class Writer:
@@ -111,10 +60,8 @@ class Writer:
         self._connection = tables.connection
         self._path = path
         self._boundary = boundary or (lambda _moment: None)
-        self._inbox: deque[_Entry] = deque()
+        self._inbox = Inbox()
         self._kept: list[Posted] = []
-        self._claims = OpenClaims()
-        self._moved_last = 0
         self._wake = threading.Event()
         self._asleep = False
         self._closing = False
@@ -130,7 +77,7 @@ class Writer:
     def post(self, transition: Transition, settle: Settle) -> None:
         if self._closing:
             self._check_open()
-        self._inbox.append((transition, settle))
+        self._inbox.add((transition, settle))
         if self._asleep:
             self._call()
 
@@ -138,14 +85,14 @@ class Writer:
         """Run ``operation`` within the next commit; its result, or its error, comes back from here."""
         self._check_open()
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._hand_in(_Call(operation, future))
+        self._hand_in(Call(operation, future))
         return await future
 
     async def enter(self, tasks: Sequence[NewTask], *, now: datetime) -> Answers:
         """Enter tasks with the next commit; those whose ids are taken are answered for."""
         self._check_open()
         future: asyncio.Future[Answers] = self._loop.create_future()
-        self._hand_in(_Submission(tasks, now, future))
+        self._hand_in(Submission(tasks, now, future))
         return await future
 
     async def claim(
@@ -181,8 +128,8 @@ class Writer:
         if self._closing:
             raise Closed(f"{self._path.name} is closed")
 
-    def _hand_in(self, entry: _Entry) -> None:
-        self._inbox.append(entry)
+    def _hand_in(self, entry: Entry) -> None:
+        self._inbox.add(entry)
         if self._asleep:
             self._call()
 
@@ -197,49 +144,22 @@ class Writer:
             self._wake.clear()
             # Said before we look: what is handed in after that look finds us asleep, and calls.
             self._asleep = True
-            if not (self._inbox or self._closing or self._claims):
+            if not (self._inbox or self._closing):
                 # We wake up by ourselves as well: there may be room again, or another process wrote.
                 self._wake.wait(STALL_SECONDS if self._kept else FOREIGN_POLL_SECONDS)
             self._asleep = False
-            if self._inbox or self._kept or self._claims:
-                self._write(self._take())
+            if self._inbox or self._kept:
+                kept, self._kept = self._kept, []
+                self._write(self._inbox.take(kept))
             self._look_around()
-            self._send_home(self._claims.take_over())
+            self._send_home(self._inbox.claims.take_over())
             if self._closing and not self._inbox:
                 break
-        self._send_home(self._claims.take_all())
+        self._send_home(self._inbox.claims.take_all())
         self._connection.close()
         self._report(self._give_up)
 
-    def _take(self) -> _Batch:
-        """What goes into the next commit: of the tasks that move, one half.
-
-        The other half is those whose last move has just been committed, and whose next one the event loop
-        works out meanwhile. Were all in one commit, event loop and writer would work in turns.
-        """
-        inbox = self._inbox
-        batch = _Batch(self._kept, [], [])
-        self._kept = []
-        share = max(DIVIDED_FROM, (len(inbox) + self._moved_last) // 2)
-        for _ in range(min(len(inbox), BATCH_MAX)):
-            entry = inbox.popleft()
-            if isinstance(entry, tuple):
-                batch.posted.append(entry)
-                if len(batch.posted) >= share:
-                    break
-            elif isinstance(entry, _Call):
-                batch.calls.append(entry)
-            elif isinstance(entry, Claim):
-                self._claims.add(entry)
-            else:
-                batch.submissions.append(entry)
-        if batch.submissions:
-            self._claims.stir()  # What is entered can be claimed in the same breath.
-        batch.claim = self._claims.next()
-        self._moved_last = len(batch.posted)
-        return batch
-
-    def _write(self, batch: _Batch) -> None:
+    def _write(self, batch: Batch) -> None:
         changes = Changes(settled=[], touched=[])
         try:
             outcome = self._transaction(batch, changes)
@@ -254,14 +174,14 @@ class Writer:
             self._abandon()
             log.exception("a batch could not be written")
             failure = StoreUnavailable(f"{self._path.name}: {error!r}")
-            outcome = _Outcome([failure] * len(batch.posted), [failure] * len(batch.waiting), failure)
-        if batch.claim is not None and self._claims.goes_on(batch.claim, outcome.claimed):
+            outcome = Outcome([failure] * len(batch.posted), [failure] * len(batch.waiting), failure)
+        if batch.claim is not None and self._inbox.claims.goes_on(batch.claim, outcome.claimed):
             batch.claim = None  # It is not answered yet.
         if changes.claimable:
-            self._claims.stir()
+            self._inbox.claims.stir()
         self._report(lambda: self._settle(batch, outcome, changes))
 
-    def _transaction(self, batch: _Batch, changes: Changes) -> _Outcome:
+    def _transaction(self, batch: Batch, changes: Changes) -> Outcome:
         plainly = None
         if not batch.calls:
             self._boundary("before")
@@ -280,15 +200,15 @@ class Writer:
         self._boundary("after")
         return outcome
 
-    def _write_plainly(self, batch: _Batch, changes: Changes) -> _Outcome | None:
+    def _write_plainly(self, batch: Batch, changes: Changes) -> Outcome | None:
         """Write all that is posted, submitted and claimed as one statement; ``None`` if that cannot be."""
         claim = batch.claim
         if not (batch.posted or batch.submissions or claim):
-            return _Outcome([], [])
+            return Outcome([], [])
         entering = _entering(batch.submissions)
         if not write_plainly(self._tables, batch.posted, entering, claim, changes):
             return None
-        outcome = _Outcome([None] * len(batch.posted), [])
+        outcome = Outcome([None] * len(batch.posted), [])
         try:
             outcome.answers = _shared_out(self._tables.entered(entering), batch.submissions)
             outcome.claimed = None if claim is None else self._claimed_by(claim)
@@ -307,16 +227,16 @@ class Writer:
         except LeaseLost as error:
             return error
 
-    def _write_with_care(self, batch: _Batch, changes: Changes) -> _Outcome:
+    def _write_with_care(self, batch: Batch, changes: Changes) -> Outcome:
         refusals = write_transitions(self._tables, batch.posted, changes) if batch.posted else []
         entered = self._enter(batch.submissions, changes) if batch.submissions else []
         claim = batch.claim
         if claim is None:
-            return _Outcome(refusals, entered)
+            return Outcome(refusals, entered)
         claim_tasks(self._tables, claim)
-        return _Outcome(refusals, entered, self._claimed_by(claim))
+        return Outcome(refusals, entered, self._claimed_by(claim))
 
-    def _enter(self, submissions: list[_Submission], changes: Changes) -> list[Any]:
+    def _enter(self, submissions: list[Submission], changes: Changes) -> list[Any]:
         """All at once; one by one when an id is taken, or something is wrong with one of them."""
         changes.claimable = True
         if len(submissions) > 1:
@@ -352,7 +272,7 @@ class Writer:
             version = _data_version(self._connection)
             if version != self._seen_version:
                 self._seen_version = version
-                self._claims.stir()
+                self._inbox.claims.stir()
                 self._report(lambda: self.tell(Changes(settled=[], touched=[], foreign=True)))
 
     def _abandon(self) -> None:
@@ -376,7 +296,7 @@ class Writer:
         for claim in claims:
             self._report(partial(_answer, claim, []))
 
-    def _settle(self, batch: _Batch, outcome: _Outcome, changes: Changes) -> None:
+    def _settle(self, batch: Batch, outcome: Outcome, changes: Changes) -> None:
         settle_all(zip(batch.posted, outcome.refusals, strict=True))
         for one, answer in zip(batch.waiting, outcome.answers, strict=True):
             _answer(one, answer)
@@ -386,11 +306,11 @@ class Writer:
             self.tell(changes)
 
 
-def _entering(submissions: list[_Submission]) -> list[tuple[NewTask, datetime]]:
+def _entering(submissions: list[Submission]) -> list[tuple[NewTask, datetime]]:
     return [(task, one.now) for one in submissions for task in one.tasks]
 
 
-def _shared_out(entered: list[Submitted], submissions: list[_Submission]) -> list[Any]:
+def _shared_out(entered: list[Submitted], submissions: list[Submission]) -> list[Any]:
     """The answer to each of the submissions, whose tasks were entered in their order."""
     answers = iter(entered)
     return [[*islice(answers, len(one.tasks))] for one in submissions]
@@ -401,14 +321,14 @@ def _data_version(connection: sqlite3.Connection) -> int:
     return version
 
 
-def _answer_all(batch: _Batch, failure: BackstayError) -> None:
+def _answer_all(batch: Batch, failure: BackstayError) -> None:
     for one in batch.waiting:
         _answer(one, failure)
     if batch.claim is not None:
         _answer(batch.claim, failure)
 
 
-def _answer(one: _Submission | _Call | Claim, answer: Any) -> None:
+def _answer(one: Submission | Call | Claim, answer: Any) -> None:
     if one.future.done():
         return  # The caller no longer waits.
     if isinstance(answer, Exception):
