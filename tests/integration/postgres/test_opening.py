@@ -20,10 +20,17 @@ from backstay.store.base import Report, TaskFilter
 from backstay.store.migrate import load_migrations
 from backstay.store.postgres import PostgresStore
 from backstay.store.postgres import schema as migrations
+from backstay.store.postgres.connection import Server
+from backstay.store.postgres.url import address_of
+from backstay.store.sqlfile import load_queries, numbered
 from backstay.testing import ManualClock
 from backstay.testing.promises.holder import submitted
 from tests.integration.postgres.schema import OpenStore, Schema
 from tests.support.postgres import HOST, USER, PostgresServer, drop_schema, schema_name
+
+QUERIES = {
+    name: numbered(text) for name, text in load_queries("backstay.store.postgres", schema="any").items()
+}
 
 PASSWORD = "hidden-from-everybody"
 
@@ -73,6 +80,22 @@ async def schema_exists(server: PostgresServer, url: str) -> bool:
         )
     finally:
         await connection.close()
+
+
+# What a session is set to
+
+
+async def test_no_query_is_compiled_or_given_helpers(postgres_url: str):
+    server = Server(address_of(postgres_url), QUERIES, accept_data_loss=False)
+    connection = await server.connect()
+    try:
+        settings = [
+            await connection.fetchval(f"SHOW {name}") for name in ("jit", "max_parallel_workers_per_gather")
+        ]
+    finally:
+        await connection.close()
+
+    assert settings == ["off", "0"]
 
 
 # Servers that may lose what they acknowledged
