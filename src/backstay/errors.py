@@ -14,7 +14,9 @@ BackstayError
 │   │   ├── UnknownStep              no step of that key
 │   │   ├── UnknownAlert             no alert of that id
 │   │   ├── UnknownToken             no token of that name
-│   │   └── UnknownAgent             no agent of that name
+│   │   ├── UnknownAgent             no agent of that name
+│   │   ├── UnknownQueue             no queue, or topic, of that name
+│   │   └── UnknownMessage           no message of that id
 │   ├── NotInWorkflow            a workflow call outside a workflow, or the reverse
 │   ├── NotAwaited               a workflow called something and did not wait for it
 │   └── InvalidHttpRequest       an HttpAgent cannot send this; Permanent as well
@@ -22,6 +24,7 @@ BackstayError
 │   ├── IdConflict               the id is taken by a task with other content
 │   ├── IllegalMove              the state forbids this move
 │   ├── LeaseLost                another owner holds it now
+│   ├── LockLost                 a message is no longer whose it was
 │   └── JournalMismatch          the workflow no longer fits what it did before
 ├── Unavailable              wait: the same call may succeed later
 │   ├── StoreUnavailable         the state store cannot be reached or written
@@ -139,6 +142,27 @@ class UnknownAgent(Unknown):
         super().__init__(f"there is no agent {name!r} in any live process; `backstay agents ls` lists them")
 
 
+class UnknownQueue(Unknown):
+    """There is no queue, or no topic, of this name."""
+
+    def __init__(self, name: str, *, what: str = "queue") -> None:
+        super().__init__(
+            f"there is no {what} {name!r} in this store; declare it with app.{what}({name!r}),"
+            f" or PUT /v1/{what}s/{name}"
+        )
+        self.name = name
+
+
+class UnknownMessage(Unknown):
+    """There is no such message in the queue."""
+
+    def __init__(self, queue: str, id: str, *, what: str = "dead letter") -> None:
+        super().__init__(
+            f"queue {queue!r} has no {what} {id!r}; `backstay queues dead {queue}` lists those that it has"
+        )
+        self.id = id
+
+
 class NotInWorkflow(InvalidRequest):
     """A call that only makes sense inside a running workflow or step was made elsewhere."""
 
@@ -183,6 +207,18 @@ class LeaseLost(Conflict):
     def __init__(self, what: str, owner: str) -> None:
         super().__init__(f"{what} is no longer held by {owner}")
         self.owner = owner
+
+
+class LockLost(Conflict):
+    """The message is no longer locked by who received it; somebody else may have it by now."""
+
+    def __init__(self, queue: str, id: str) -> None:
+        super().__init__(
+            f"message {id!r} of queue {queue!r} is not locked under this token: its lock ran out, or it was"
+            " settled already; whatever was done for it may be done again by whoever receives it next"
+        )
+        self.queue = queue
+        self.id = id
 
 
 class JournalMismatch(Conflict):

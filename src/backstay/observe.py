@@ -25,6 +25,9 @@ LEAD_LOST: Final = "lead_lost"
 INSTANCE_DEAD: Final = "instance_dead"
 STORE_UNAVAILABLE: Final = "store_unavailable"
 STORE_DEAF: Final = "store_deaf"
+MESSAGE_DEAD: Final = "message_dead"
+MESSAGE_LOCK_LOST: Final = "message_lock_lost"
+MESSAGE_ABANDONED: Final = "message_abandoned"
 
 counters: Final[Counter[str]] = Counter()
 
