@@ -12,7 +12,7 @@ from backstay.store.sqlfile import parse
 STORE = Path(backstay.store.__file__).parent
 
 #: Files in which a dialect keeps what it alone needs.
-OWN = {"postgres": {"session.sql", "many.sql"}, "sqlite": {"many.sql"}}
+OWN = {"postgres": {"session.sql", "many.sql"}, "sqlite": {"many.sql", "sequences.sql"}}
 
 
 def query_names(dialect: str) -> dict[str, list[str]]:

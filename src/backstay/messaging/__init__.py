@@ -1,4 +1,5 @@
-"""What roles say to each other.
+"""What roles say to each other, and what others say to them.
 
-wire   a scheduler asks an agent to do a step; the agent replies, or falls silent
+wire    a scheduler asks an agent to do a step; the agent replies, or falls silent
+queue   messages under a lock: what every backend of queues can do
 """

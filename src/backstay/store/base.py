@@ -7,6 +7,7 @@ the instance epoch and the lock number it acts under and is refused when either 
 
 supervision   what the store does for the supervisor: who leads, what nobody moves
 records       what it keeps for operators: controls, alerts, the audit trail, tokens
+queues        messages in queues (``messaging.queue``)
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import StepRecord, UndoKind
 from backstay.domain.task import NewTask, Signal, TaskRecord
 from backstay.errors import BackstayError
+from backstay.messaging.queue import Queues
 from backstay.store.records import Records
 from backstay.store.supervision import Supervision
 
@@ -168,6 +170,8 @@ class Changes(msgspec.Struct):
     controls: bool = False
     # The ids of tasks that settled in another process.
     ended: list[str] = []
+    # The names of queues in which there may be something to receive.
+    queues: list[str] = []
     # Another process wrote: anything may have changed.
     foreign: bool = False
 
@@ -202,6 +206,9 @@ class Store(Protocol):
 
     @property
     def records(self) -> Records: ...
+
+    @property
+    def queues(self) -> Queues: ...
 
     async def open(self, *, must_exist: bool = False) -> None:
         """Connect and bring the schema up to date. Raises StoreTooNew for a newer schema.

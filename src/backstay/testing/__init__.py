@@ -2,11 +2,13 @@
 
 ManualClock     time that moves when the test says so
 StoreSuite      the store's promises, one test each; every backend passes it
+QueueSuite      the same of queues
 records         well-formed tasks and steps in every state
 promises        the parts of the suite
 """
 
 from backstay.testing.clock import ManualClock
+from backstay.testing.queue_suite import QueueSuite
 from backstay.testing.store_suite import StoreSuite
 
-__all__ = ["ManualClock", "StoreSuite"]
+__all__ = ["ManualClock", "QueueSuite", "StoreSuite"]

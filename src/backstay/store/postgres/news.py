@@ -41,6 +41,7 @@ class Notice(msgspec.Struct, omit_defaults=True):
     controls: bool = False
     touched: list[int] = []
     settled: list[str] = []
+    queues: list[str] = []
     probe: int = 0
 
 
@@ -53,6 +54,7 @@ def notices(changes: Changes, by: str) -> list[str]:
     """The notices that tell of ``changes``; none when there is nothing to tell."""
     found = [Notice(by, settled=ids) for ids in _cut([task.id for task in changes.settled], _IDS_PER_NOTICE)]
     found += [Notice(by, touched=keys) for keys in _cut(changes.touched, _KEYS_PER_NOTICE)]
+    found += [Notice(by, queues=names) for names in _cut(sorted(set(changes.queues)), _IDS_PER_NOTICE)]
     if changes.claimable or changes.controls:
         found.append(Notice(by, claimable=changes.claimable, controls=changes.controls))
     return [msgspec.json.encode(notice).decode() for notice in found]
@@ -146,6 +148,7 @@ class News:
                     controls=notice.controls,
                     touched=notice.touched,
                     ended=notice.settled,
+                    queues=notice.queues,
                 )
             )
         elif notice.probe == self._probe:

@@ -44,6 +44,7 @@ from backstay.store.postgres.callers import Callers
 from backstay.store.postgres.connection import LOST, Server
 from backstay.store.postgres.contact import Contact
 from backstay.store.postgres.lane import FOREVER, Boundary
+from backstay.store.postgres.queues import PostgresQueues
 from backstay.store.postgres.records import PostgresRecords
 from backstay.store.postgres.schema import is_store, migrate
 from backstay.store.postgres.session import Session
@@ -86,6 +87,9 @@ class PostgresStore:
             self._server, named_queries, channel=self._channel, inline_bytes_max=inline_bytes_max
         )
         self._records = PostgresRecords(lambda: self._session, schema=address.schema, judged=self._judged)
+        self._queues = PostgresQueues(
+            lambda: self._session, self.listen, schema=address.schema, judged=self._judged
+        )
         self._supervision = PostgresSupervision(
             lambda: self._session,
             self._records,
@@ -108,6 +112,10 @@ class PostgresStore:
     @property
     def records(self) -> PostgresRecords:
         return self._records
+
+    @property
+    def queues(self) -> PostgresQueues:
+        return self._queues
 
     async def open(self, *, must_exist: bool = False) -> None:
         try:

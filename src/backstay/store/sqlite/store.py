@@ -46,6 +46,7 @@ from backstay.store.sqlfile import load_queries
 from backstay.store.sqlite.callers import Callers
 from backstay.store.sqlite.connection import connect, path_of, translated
 from backstay.store.sqlite.liveness import Liveness
+from backstay.store.sqlite.queues import SqliteQueues
 from backstay.store.sqlite.records import SqliteRecords
 from backstay.store.sqlite.rows import SHAPE
 from backstay.store.sqlite.schema import is_store, migrate
@@ -74,6 +75,7 @@ class SqliteStore:
         self._callers = Callers(self._path, self._tables)
         self._supervision = SqliteSupervision(lambda: self._session, self._liveness)
         self._records = SqliteRecords(lambda: self._session)
+        self._queues = SqliteQueues(lambda: self._session, self.listen)
         self._open: Session | None = None
 
     @property
@@ -87,6 +89,10 @@ class SqliteStore:
     @property
     def records(self) -> SqliteRecords:
         return self._records
+
+    @property
+    def queues(self) -> SqliteQueues:
+        return self._queues
 
     async def open(self, *, must_exist: bool = False) -> None:
         connection = await asyncio.to_thread(self._prepare, must_exist=must_exist)

@@ -17,6 +17,9 @@ listeners     who is told of a commit
 controls      workflows and agents that are held back
 alerts        what a person is called for, until somebody takes it up
 records       the audit trail, tokens, idempotency keys
+mailing       messages that are sent: once, in order, to queues and topics
+deliveries    messages that are received: by one at a time, until they are settled
 leader_verbs  what only the leader may do, one function a verb
 holder        a scheduler as far as a store can see one: what the tests act through
+mail          the same for queues: a sender and a receiver
 """

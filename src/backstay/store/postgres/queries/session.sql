@@ -67,3 +67,11 @@ SELECT key FROM {schema}.task WHERE key = ANY (:keys::bigint[]);
 live AND id IS DISTINCT FROM :spare::text
    AND greatest(heartbeat_at, CASE WHEN :now::timestamptz IS NULL THEN pg_postmaster_start_time() END)
        < least({now}, :asked::timestamptz) - :lease::interval
+
+-- name: lock_turns
+-- Who changes what comes next in a session does so alone, until the commit. Sessions share a few locks, taken
+-- in one order, so that no batch needs many and no two wait for each other.
+SELECT pg_advisory_xact_lock(hashtext(:name), turn) FROM (
+       SELECT DISTINCT hashtext(queue_key || ' ' || session) & 255 AS turn
+         FROM unnest(:queue_keys::bigint[], :sessions::text[]) AS one (queue_key, session)
+        ORDER BY turn OFFSET 0) AS turns;

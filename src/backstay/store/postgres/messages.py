@@ -1,0 +1,132 @@
+"""What is done to messages inside a transaction, by the verbs of queues and by whoever else writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from backstay.domain.message import TOO_MANY_DELIVERIES, Sent, Settlement
+from backstay.errors import BackstayError
+from backstay.store.base import Changes
+from backstay.store.postgres.tables import Judged, Tables
+from backstay.store.posting import (
+    Dated,
+    Held,
+    KnownQueue,
+    Posting,
+    Subscriber,
+    Verdicts,
+    as_subscribers,
+    sessions,
+)
+from backstay.store.queue_rows import QueueShape
+from backstay.store.rows import Row, Values
+
+SHAPE: Final = QueueShape(
+    stored=lambda instant: instant,
+    instant=lambda stored: stored,
+    span=lambda time: time,
+    spanned=lambda stored: stored,
+)
+
+
+class Messages:
+    """Messages in one schema."""
+
+    def __init__(self, *, schema: str, judged: Judged) -> None:
+        self._turns = f"backstay {schema} turns"
+        self._judged = judged
+
+    async def send(
+        self, tables: Tables, changes: Changes, messages: Sequence[Dated]
+    ) -> list[Sent | BackstayError]:
+        """Put messages into their queues; the answer to each."""
+        posting = Posting(messages)
+        posting.address(
+            await _queues(tables, posting.queue_names), await _topics(tables, posting.topic_names)
+        )
+        if not posting.copies:
+            return posting.answers([], {})
+        rows = [(*SHAPE.copy_row(copy), copy.until, copy.new.body) for copy in posting.copies]
+        names = ("queue_key", "id", "properties", "session", "priority", "state", "rank")
+        times = ("enqueued_at", "visible_at", "expires_at", "until", "body")
+        columns = dict(zip((*names, *times), zip(*rows, strict=True), strict=True))
+        now = self._judged(max(now for _, now in messages))
+        written = [tuple(row) for row in await tables.run("insert_messages", **columns, now=now)]
+        known: list[Row] = []
+        if len(written) < len(posting.copies):
+            keys, ids = zip(*posting.named, strict=True)
+            known = await tables.run("known_ids", queue_keys=keys, ids=ids)
+        changes.queues.extend(posting.ready_in)
+        await self.take_turns(tables, changes, posting.turns, posting.queues)
+        return posting.answers(written, {(row[0], row[1]): row[2] for row in known})
+
+    async def settle(
+        self, tables: Tables, changes: Changes, settlements: Sequence[Settlement], now: datetime
+    ) -> Verdicts:
+        """Carry out what became of messages."""
+        verdicts = Verdicts(settlements)
+        judged = self._judged(now)
+        if verdicts.completed:
+            gone = await tables.run("complete_messages", **held_columns(verdicts.completed), now=judged)
+            for sequence, key, session in gone:
+                verdicts.found(sequence, key, session)
+        if verdicts.others:
+            left = await tables.run(
+                "settle_messages",
+                **held_columns([one for one, _ in verdicts.others]),
+                actions=[one.action.value for _, one in verdicts.others],
+                delays=[one.delay for _, one in verdicts.others],
+                reasons=[one.reason for _, one in verdicts.others],
+                details=[one.detail for _, one in verdicts.others],
+                used_up=TOO_MANY_DELIVERIES,
+                now=judged,
+            )
+            for sequence, key, session, state in left:
+                verdicts.found(sequence, key, session, state)
+        changes.queues.extend(verdicts.ready_in)
+        await self.take_turns(tables, changes, verdicts.turns, verdicts.queues)
+        return verdicts
+
+    async def take_turns(
+        self,
+        tables: Tables,
+        changes: Changes,
+        touched: Iterable[tuple[int, str | None]],
+        names: Mapping[int, str],
+    ) -> None:
+        """Let the next message of each session that was touched be ready, if it is its turn.
+
+        What was changed before is locked by then, and what others commit until the turns are ours is seen.
+        """
+        turns = sessions(touched)
+        if not turns:
+            return
+        keys, texts = zip(*turns, strict=True)
+        await tables.run("lock_turns", name=self._turns, queue_keys=keys, sessions=texts)
+        moved = await tables.run("take_turns", queue_keys=keys, sessions=texts)
+        changes.queues.extend({names[key] for (key,) in moved})
+
+
+def held_columns(deliveries: Sequence[Held]) -> Values:
+    """Deliveries as the columns that queries take them in."""
+    return {
+        "sequences": [one.sequence for one in deliveries],
+        "secrets": [one.secret for one in deliveries],
+        "ids": [one.id for one in deliveries],
+        "queues": [one.queue for one in deliveries],
+    }
+
+
+async def _queues(tables: Tables, names: Sequence[str]) -> dict[str, KnownQueue]:
+    if not names:
+        return {}
+    found = map(SHAPE.known_queue, await tables.run("queues_of", names=names))
+    return {one.queue.name: one for one in found}
+
+
+async def _topics(tables: Tables, names: Sequence[str]) -> dict[str, list[Subscriber]]:
+    if not names:
+        return {}
+    return as_subscribers(await tables.run("subscriptions_of", names=names), SHAPE.known_queue)

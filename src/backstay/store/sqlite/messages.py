@@ -1,0 +1,112 @@
+"""What is done to messages inside a transaction, by the verbs of queues and by whoever else writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from backstay.domain.instants import instant, micros, micros_in
+from backstay.domain.message import TOO_MANY_DELIVERIES, Sent, Settlement
+from backstay.errors import BackstayError
+from backstay.store.base import Changes
+from backstay.store.posting import (
+    Dated,
+    KnownQueue,
+    Name,
+    Posting,
+    Subscriber,
+    Verdicts,
+    as_subscribers,
+    sessions,
+)
+from backstay.store.queue_news import FORGOTTEN_MAX
+from backstay.store.queue_rows import QueueShape
+from backstay.store.rows import as_json
+from backstay.store.sqlite.tables import Tables
+
+SHAPE: Final = QueueShape(
+    stored=micros,
+    instant=instant,
+    span=micros_in,
+    spanned=lambda stored: timedelta(microseconds=stored),
+    flag=int,
+)
+
+
+def send_messages(tables: Tables, changes: Changes, messages: Sequence[Dated]) -> list[Sent | BackstayError]:
+    """Put messages into their queues; the answer to each."""
+    posting = Posting(messages)
+    posting.address(_queues(tables, posting.queue_names), _topics(tables, posting.topic_names))
+    if not posting.copies:
+        return posting.answers([], {})
+    now = max(now for _, now in messages)
+    known = _known(tables, posting.named, now)
+    fresh = [copy for copy in posting.copies if copy.until is None or (copy.key, copy.new.id) not in known]
+    [last] = tables.run("last_sequence").fetchone()
+    numbered = list(enumerate(fresh, start=last + 1))
+    tables.run_rows(
+        "insert_messages", [(sequence, *SHAPE.copy_row(copy), copy.new.body) for sequence, copy in numbered]
+    )
+    named = [
+        (copy.key, copy.new.id, sequence, micros(copy.until)) for sequence, copy in numbered if copy.until
+    ]
+    if named:
+        tables.run_rows("remember_ids", named)
+        tables.run("forget_ids", now=micros(now), limit=FORGOTTEN_MAX)
+    changes.queues.extend(posting.ready_in)
+    take_turns(tables, changes, posting.turns, posting.queues)
+    return posting.answers([(sequence, copy.key, copy.new.id) for sequence, copy in numbered], known)
+
+
+def settle_messages(
+    tables: Tables, changes: Changes, settlements: Sequence[Settlement], now: datetime
+) -> Verdicts:
+    """Carry out what became of messages."""
+    verdicts = Verdicts(settlements)
+    if verdicts.completed:
+        found = tables.run("complete_messages", locks=as_json(verdicts.completed), now=micros(now))
+        for sequence, key, session in found.fetchall():
+            verdicts.found(sequence, key, session)
+    if verdicts.others:
+        rows = [
+            (*held, one.action, micros_in(one.delay), one.reason, one.detail) for held, one in verdicts.others
+        ]
+        left = tables.run(
+            "settle_messages", settlements=as_json(rows), used_up=TOO_MANY_DELIVERIES, now=micros(now)
+        )
+        for sequence, key, session, state in left.fetchall():
+            verdicts.found(sequence, key, session, state)
+    changes.queues.extend(verdicts.ready_in)
+    take_turns(tables, changes, verdicts.turns, verdicts.queues)
+    return verdicts
+
+
+def take_turns(
+    tables: Tables, changes: Changes, touched: Iterable[tuple[int, str | None]], names: Mapping[int, str]
+) -> None:
+    """Let the next message of each session that was touched be ready, if it is its turn."""
+    turns = sessions(touched)
+    if turns:
+        moved = tables.run("take_turns", turns=as_json(turns)).fetchall()
+        changes.queues.extend({names[key] for (key,) in moved})
+
+
+def _queues(tables: Tables, names: Sequence[str]) -> dict[str, KnownQueue]:
+    if not names:
+        return {}
+    found = map(SHAPE.known_queue, tables.run("queues_of", names=as_json(names)).fetchall())
+    return {one.queue.name: one for one in found}
+
+
+def _topics(tables: Tables, names: Sequence[str]) -> dict[str, list[Subscriber]]:
+    if not names:
+        return {}
+    return as_subscribers(tables.run("subscriptions_of", names=as_json(names)).fetchall(), SHAPE.known_queue)
+
+
+def _known(tables: Tables, names: Sequence[Name], now: datetime) -> dict[Name, int]:
+    if not names:
+        return {}
+    rows = tables.run("known_ids", ids=as_json(names), now=micros(now)).fetchall()
+    return {(row[0], row[1]): row[2] for row in rows}
