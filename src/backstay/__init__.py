@@ -6,6 +6,7 @@ submit       the one door through which a task enters the store
 scheduler    runs the workflows: decides the next step of every task, sends it out
 agents       do the steps, each wrapping one service
 supervisor   notices what got stuck and has it taken up again
+ingest       hands the messages of queues to their consumers
 store        the durable record: every step, before and after it happens
 domain       the rules, without I/O: states, retries, recovery, undo
 """
@@ -25,6 +26,7 @@ from backstay.errors import (
     HttpUnavailable,
     IdConflict,
     InvalidRequest,
+    LockLost,
     Permanent,
     StepFailed,
     TaskFailed,
@@ -32,6 +34,7 @@ from backstay.errors import (
     Unavailable,
     UnknownTask,
 )
+from backstay.messaging.message import Message
 
 __all__ = [
     "App",
@@ -46,6 +49,8 @@ __all__ = [
     "HttpUnavailable",
     "IdConflict",
     "InvalidRequest",
+    "LockLost",
+    "Message",
     "Permanent",
     "Recovery",
     "Retry",

@@ -5,20 +5,29 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from datetime import timedelta
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from backstay.agents.http import CONNECTIONS, RESPONSE_BYTES_MAX, HttpAgent
 from backstay.client import Client, Handle
 from backstay.definitions.agents import Agent, Step
 from backstay.definitions.mounts import AsgiApplication
+from backstay.definitions.queues import (
+    Handler,
+    consumer_definition,
+    queue_definition,
+    subscription_definition,
+)
 from backstay.definitions.registry import Registry
 from backstay.definitions.workflows import Workflow
 from backstay.domain.breaker import Breaker
 from backstay.domain.durations import Duration
+from backstay.domain.message import Property
 from backstay.domain.recovery import Recovery
 from backstay.domain.retry import Retry
 from backstay.domain.task import check_id
 from backstay.errors import Closed
+from backstay.messaging.handles import QueueHandle, TopicHandle
 from backstay.operating import Operator
 from backstay.runtime import Roles, Running, connected
 from backstay.settings import Settings
@@ -29,6 +38,7 @@ from backstay.views import Task
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Handler)
 
 
 class App:
@@ -141,6 +151,74 @@ class App:
             return workflow
 
         return declare if function is None else declare(function)
+
+    def queue(
+        self,
+        name: str,
+        *,
+        lock: Duration | None = None,
+        max_deliveries: int | None = None,
+        dedup: Duration | None = None,
+        ttl: Duration | None = None,
+        dead_letter_expired: bool = False,
+        sessions: bool = False,
+    ) -> QueueHandle:
+        """Declare a queue, or, without options, take one that is declared elsewhere in the application.
+
+        A received message is locked for ``lock`` and set aside after ``max_deliveries`` failures. Within
+        ``dedup`` a message whose sender named it is sent once. After ``ttl`` a message is dropped, or set
+        aside with ``dead_letter_expired``. With ``sessions`` every message must belong to one.
+        """
+        declared = queue_definition(
+            name,
+            lock=lock,
+            max_deliveries=max_deliveries,
+            dedup=dedup,
+            ttl=ttl,
+            dead_letter_expired=dead_letter_expired,
+            sessions=sessions,
+        )
+        if name not in self.registry.queues or declared != queue_definition(name):
+            self.registry.add_queue(declared)
+        return QueueHandle(name, lambda: self._running.exchange)
+
+    def topic(self, name: str) -> TopicHandle:
+        """Declare a topic; its ``subscription(name, where={…})`` declares a queue that gets copies."""
+        self.registry.topics.setdefault(check_id(name, name="name of the topic"), {})
+
+        def subscribe(
+            topic: str, name: str, where: Mapping[str, Property] | None = None, **options: Any
+        ) -> None:
+            if where is not None or options or name not in self.registry.topics[topic]:
+                self.registry.add_subscription(subscription_definition(topic, name, where, **options))
+
+        return TopicHandle(name, lambda: self._running.exchange, subscribe=subscribe)
+
+    def consumer(
+        self,
+        queue: QueueHandle | str,
+        *,
+        concurrency: int = 1,
+        prefetch: int = 0,
+        delay: Duration = timedelta(0),
+    ) -> Callable[[Function], Function]:
+        """Have an ``async def`` handle each message of a queue, wherever the role ``ingest`` runs.
+
+        When it returns, the message is complete. When it raises, the message is abandoned and received
+        again after ``delay``; when it raises ``Permanent``, it is set aside. While it runs its lock is
+        kept, and it is cancelled if the lock is lost. ``prefetch`` messages are held beside those at work.
+        """
+        name = queue if isinstance(queue, str) else queue.name
+        if self.registry.topic_of(name) is None:
+            self.queue(name)
+
+        def declare(handler: Function) -> Function:
+            self.registry.add_consumer(
+                consumer_definition(name, handler, concurrency=concurrency, prefetch=prefetch, delay=delay)
+            )
+            return handler
+
+        return declare
 
     def mount(self, path: str, application: AsgiApplication) -> None:
         """Have ``backstay serve`` serve an ASGI application below ``path``, on the port of its own interface.

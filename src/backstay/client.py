@@ -25,6 +25,8 @@ from backstay.errors import (
     TaskFailed,
     UnknownWorkflow,
 )
+from backstay.messaging.exchange import Exchange
+from backstay.messaging.handles import QueueHandle, TopicHandle
 from backstay.operating import Operator
 from backstay.outcomes import Outcomes
 from backstay.settings import Settings
@@ -77,9 +79,21 @@ class Client(Operator):
         super().__init__(store, registry, settings=settings, clock=clock, who=who)
         self._door = Door(store, registry, settings=settings, clock=clock)
         self._outcomes = Outcomes(store)
+        self.exchange = Exchange(store.queues, registry, settings=settings, clock=clock)
 
     def close(self) -> None:
         self._outcomes.close()
+        self.exchange.close()
+
+    # Queues
+
+    def queue(self, name: str) -> QueueHandle:
+        """A queue that the application, or somebody else, declares."""
+        return QueueHandle(check_id(name, name="name of the queue"), lambda: self.exchange)
+
+    def topic(self, name: str) -> TopicHandle:
+        """A topic that the application, or somebody else, declares."""
+        return TopicHandle(check_id(name, name="name of the topic"), lambda: self.exchange)
 
     # For whoever serves others
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from backstay.domain.durations import describe, duration
+from backstay.domain.message import DELIVERIES_MOST, LOCK_LEAST, LOCK_MOST
 from backstay.errors import InvalidRequest, InvalidSetting
 
 PREFIX: Final = "BACKSTAY_"
@@ -45,6 +46,8 @@ class Settings:
     journal_max: int = 10_000
     inline_bytes_max: int = 16 * 1024
     payload_bytes_max: int = 1024 * 1024
+    message_lock: timedelta = timedelta(seconds=60)
+    max_deliveries: int = 10
     host: str = "127.0.0.1"
     port: int = 8080
     tls_cert: str = ""
@@ -65,6 +68,11 @@ class Settings:
                 f"heartbeat {describe(self.heartbeat)} and supervisor_period"
                 f" {describe(self.supervisor_period)} must together be shorter than"
                 f" lease {describe(self.lease)}"
+            )
+        if not LOCK_LEAST <= self.message_lock <= LOCK_MOST:
+            raise InvalidSetting(
+                f"message_lock is {describe(self.message_lock)}; it must lie between"
+                f" {describe(LOCK_LEAST)} and {describe(LOCK_MOST)}"
             )
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidSetting("tls_cert and tls_key belong together: give both, or neither")
@@ -98,11 +106,12 @@ _LEAST: Final = {
     "journal_max": 1,
     "inline_bytes_max": 0,
     "payload_bytes_max": 1024,
+    "max_deliveries": 1,
     "port": 0,
     "connections_max": 1,
     "watchers_max": 1,
 }
-_MOST: Final = {"port": 65_535}
+_MOST: Final = {"port": 65_535, "max_deliveries": DELIVERIES_MOST}
 _TRUTH: Final = {"true": True, "false": False}
 
 

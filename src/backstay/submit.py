@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from random import Random
 from typing import Any, Final
 
@@ -12,12 +11,12 @@ from backstay.clock import Clock
 from backstay.definitions.codec import check_size, encode
 from backstay.definitions.registry import Registry
 from backstay.definitions.workflows import Workflow
-from backstay.domain.durations import LONGEST, duration
+from backstay.domain.durations import Instant, instant_of
 from backstay.domain.ids import new_id
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, check_id
 from backstay.domain.text import is_text
-from backstay.errors import BackstayError, InvalidInput, InvalidRequest
+from backstay.errors import BackstayError, InvalidInput
 from backstay.settings import Settings
 from backstay.store.base import Store, Submitted
 
@@ -25,7 +24,7 @@ ATTRIBUTES_MAX: Final = 32
 ATTRIBUTE_LENGTH_MAX: Final = 200
 REPLY_TO_LENGTH_MAX: Final = 200
 
-CompleteBy = str | timedelta | datetime
+CompleteBy = Instant
 
 
 class Door:
@@ -139,29 +138,12 @@ class Door:
 
     def _hard_end(self, complete_by: CompleteBy) -> datetime:
         now = self._clock.now()
-        instant = complete_by if isinstance(complete_by, datetime) else _instant(complete_by, now)
-        if instant.tzinfo is None:
-            raise InvalidInput(
-                f"complete_by {instant.isoformat()} has no time zone; write it with an offset or Z"
-            )
+        instant = instant_of(complete_by, now=now, name="complete_by")
         if instant <= now:
             raise InvalidInput(
                 f"complete_by {instant.isoformat()} lies in the past; now is {now.isoformat()}"
             )
-        if instant - now > LONGEST:
-            raise InvalidInput(f"complete_by {instant.isoformat()} lies more than 100 years ahead")
-        return instant.astimezone(UTC)
-
-
-def _instant(value: str | timedelta, now: datetime) -> datetime:
-    """An RFC 3339 instant, or a duration that counts from now."""
-    if isinstance(value, str):
-        with contextlib.suppress(ValueError):
-            return datetime.fromisoformat(value)
-    try:
-        return now + duration(value, name="complete_by")
-    except InvalidRequest as error:
-        raise InvalidInput(f'{error}; an instant is written "2030-01-31T12:00:00Z"') from error
+        return instant
 
 
 def _checked_reply_to(reply_to: object) -> str:

@@ -80,7 +80,10 @@ async def test_a_process_whose_roles_go_round_is_healthy_and_ready(database: Dat
     async with probed(database.store()) as (_, probes):
         assert await probes.health() == (
             200,
-            {"status": "ok", "roles": dict.fromkeys(("api", "scheduler", "agents", "supervisor"), "ok")},
+            {
+                "status": "ok",
+                "roles": dict.fromkeys(("api", "ingest", "scheduler", "agents", "supervisor"), "ok"),
+            },
         )
         assert await probes.ready() == 200
 

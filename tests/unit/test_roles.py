@@ -24,7 +24,9 @@ def test_a_scheduler_without_agents_would_have_nobody_to_do_its_steps(names: lis
 
 @pytest.mark.parametrize("names", [["janitor"], [""], ["api", "jobs"]])
 def test_an_unknown_role_is_refused_by_name(names: list[str]):
-    with pytest.raises(InvalidSetting, match=f"there is no role '{names[-1]}'; roles: api, scheduler"):
+    with pytest.raises(
+        InvalidSetting, match=f"there is no role '{names[-1]}'; roles: api, ingest, scheduler"
+    ):
         parse_roles(names)
 
 

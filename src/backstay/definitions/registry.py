@@ -6,18 +6,23 @@ from typing import Any
 
 from backstay.definitions.agents import Agent, Step
 from backstay.definitions.mounts import AsgiApplication, check_path, overlap
+from backstay.definitions.queues import ConsumerDefinition, QueueDefinition, SubscriptionDefinition
 from backstay.definitions.workflows import Workflow
 from backstay.errors import InvalidDefinition, UnknownWorkflow
 
 
 class Registry:
-    """Workflows by name and version, agents and steps by name, mounted applications by path."""
+    """Workflows by name and version, agents, steps and queues by name, mounted applications by path."""
 
     def __init__(self) -> None:
         self.workflows: dict[tuple[str, int], Workflow[..., Any]] = {}
         self.agents: dict[str, Agent] = {}
         self.steps: dict[str, Step[..., Any]] = {}
         self.mounts: dict[str, AsgiApplication] = {}
+        self.queues: dict[str, QueueDefinition] = {}
+        #: Of each topic its subscriptions, by their names.
+        self.topics: dict[str, dict[str, SubscriptionDefinition]] = {}
+        self.consumers: dict[str, ConsumerDefinition] = {}
 
     def add_workflow(self, workflow: Workflow[..., Any]) -> None:
         identity = (workflow.name, workflow.version)
@@ -54,6 +59,41 @@ class Registry:
                 f"'{path}' and '{taken}' are both mounted, and one contains the other; choose another path"
             )
         self.mounts[path] = application
+
+    def add_queue(self, queue: QueueDefinition) -> None:
+        known = self.queues.setdefault(queue.name, queue)
+        if known != queue:
+            raise InvalidDefinition(
+                f"queue {queue.name!r} is declared twice, with other options;"
+                " give them once, and name it without options elsewhere"
+            )
+
+    def add_subscription(self, one: SubscriptionDefinition) -> None:
+        topic, name = one.subscription.topic, one.subscription.name
+        known = self.topics.setdefault(topic, {}).setdefault(name, one)
+        if known != one:
+            raise InvalidDefinition(
+                f"subscription {name!r} of topic {topic!r} is declared twice, with other options"
+            )
+
+    def topic_of(self, queue: str) -> str | None:
+        """The topic of which this queue is a subscription, if it is one."""
+        return next(
+            (
+                topic
+                for topic, subscriptions in self.topics.items()
+                if any(one.queue.name == queue for one in subscriptions.values())
+            ),
+            None,
+        )
+
+    def add_consumer(self, consumer: ConsumerDefinition) -> None:
+        if consumer.queue in self.consumers:
+            raise InvalidDefinition(
+                f"queue {consumer.queue!r} has a consumer already; raise its concurrency=…,"
+                " or send to a topic with a subscription for each"
+            )
+        self.consumers[consumer.queue] = consumer
 
     def workflow(self, name: str, version: int | None = None) -> Workflow[..., Any]:
         """The workflow of that name: the given version, or the newest."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from backstay.errors import InvalidRequest
+from backstay.errors import InvalidInput, InvalidRequest
 
 Duration = str | timedelta
+#: An instant, as RFC 3339 or with its zone, or a duration that counts from now.
+Instant = str | timedelta | datetime
 
 _UNITS: Final = {
     "ms": timedelta(milliseconds=1),
@@ -42,6 +45,26 @@ def _parse(value: object, name: str) -> timedelta:
     count, unit = float(match[1]), _UNITS[match[2]]
     # Compared as numbers: count * unit may not fit into a timedelta.
     return count * unit if count <= LONGEST / unit else timedelta.max
+
+
+def instant_of(value: Instant, *, now: datetime, name: str) -> datetime:
+    """The instant that ``value`` means, in UTC; ``name`` is the field that an error will speak of."""
+    instant = value if isinstance(value, datetime) else _written_instant(value, now, name)
+    if instant.tzinfo is None:
+        raise InvalidInput(f"{name} {instant.isoformat()} has no time zone; write it with an offset or Z")
+    if instant - now > LONGEST:
+        raise InvalidInput(f"{name} {instant.isoformat()} lies more than 100 years ahead")
+    return instant.astimezone(UTC)
+
+
+def _written_instant(value: Duration, now: datetime, name: str) -> datetime:
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return datetime.fromisoformat(value)
+    try:
+        return now + duration(value, name=name)
+    except InvalidRequest as error:
+        raise InvalidInput(f'{error}; an instant is written "2030-01-31T12:00:00Z"') from error
 
 
 def describe(value: timedelta) -> str:

@@ -15,6 +15,8 @@ from backstay.domain.control import Controls
 from backstay.domain.durations import describe
 from backstay.domain.lease import Owner
 from backstay.errors import Unavailable
+from backstay.ingest.role import Ingest
+from backstay.messaging.exchange import Exchange
 from backstay.observe import DRAIN_CUT_SHORT, DRAINING, STORE_UNAVAILABLE, emit
 from backstay.pulse import Pulse
 from backstay.runtime.roles import Role, Roles
@@ -51,6 +53,7 @@ class Instance:
         clock: Clock,
         random: Random,
         roles: Roles,
+        exchange: Exchange,
     ) -> None:
         self._owner = owner
         self._store = store
@@ -81,6 +84,7 @@ class Instance:
                 random=random,
             )
         self._supervisor = self._new_supervisor() if Role.SUPERVISOR in roles else None
+        self._ingest = Ingest(registry, exchange, clock=clock) if Role.INGEST in roles else None
 
     async def run(self) -> None:
         """All roles, until cancelled. Raises LeaseLost when this instance was declared dead."""
@@ -94,6 +98,8 @@ class Instance:
                     group.create_task(self._schedule(self._scheduler), name="backstay-scheduler")
                 if self._supervisor is not None:
                     group.create_task(self._supervisor.run(), name="backstay-supervisor")
+                if self._ingest is not None:
+                    group.create_task(self._ingest.run(), name="backstay-ingest")
         finally:
             stop_listening()
             self._alarms.clear()
@@ -114,16 +120,23 @@ class Instance:
 
     async def drain(self, within: timedelta) -> None:
         """Begin nothing any more and let what is at work end, for so long at most."""
-        if self._scheduler is None or self._agents is None:
-            return
-        emit(DRAINING, in_flight=self._agents.in_flight, within=describe(within))
-        self._scheduler.drain()
-        self._agents.close()
+        emit(DRAINING, in_flight=self._in_flight, within=describe(within))
+        if self._scheduler is not None and self._agents is not None:
+            self._scheduler.drain()
+            self._agents.close()
         try:
             async with asyncio.timeout(within.total_seconds()):
-                await self._at_rest(self._scheduler, self._agents)
+                if self._ingest is not None:
+                    await self._ingest.drain()
+                if self._scheduler is not None and self._agents is not None:
+                    await self._at_rest(self._scheduler, self._agents)
         except TimeoutError:
-            emit(DRAIN_CUT_SHORT, in_flight=self._agents.in_flight)
+            emit(DRAIN_CUT_SHORT, in_flight=self._in_flight)
+
+    @property
+    def _in_flight(self) -> int:
+        steps = 0 if self._agents is None else self._agents.in_flight
+        return steps + (0 if self._ingest is None else self._ingest.in_flight)
 
     def deaf(self) -> dict[str, str]:
         """The roles that make no progress although they should.
@@ -148,6 +161,8 @@ class Instance:
             silent[Role.SCHEDULER] = max(self._scheduler.pulse.silent_seconds(), unanswered)
         if self._supervisor is not None:
             silent[Role.SUPERVISOR] = self._supervisor.pulse.silent_seconds()
+        if self._ingest is not None:
+            silent[Role.INGEST] = self._ingest.silent_seconds()
         return silent
 
     # Its own loops

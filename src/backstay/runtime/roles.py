@@ -11,6 +11,7 @@ from backstay.errors import InvalidSetting
 
 class Role(StrEnum):
     API = "api"
+    INGEST = "ingest"
     SCHEDULER = "scheduler"
     AGENTS = "agents"
     SUPERVISOR = "supervisor"

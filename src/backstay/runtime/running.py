@@ -57,6 +57,7 @@ class Running:
         self._registry.check()
         await self._store.open()
         self.client = Client(self._store, self._registry, settings=self._settings, clock=self.clock)
+        await self.client.exchange.declare_all()
         self._body = asyncio.current_task()
         self._life = asyncio.create_task(self._live(), name="backstay-roles")
         self._life.add_done_callback(self._ended)
@@ -135,6 +136,7 @@ class Running:
                 await self._retire(owner)
 
     def _new_instance(self, owner: Owner) -> Instance:
+        assert self.client is not None
         return Instance(
             owner,
             self._store,
@@ -143,6 +145,7 @@ class Running:
             clock=self.clock,
             random=self._random,
             roles=self._roles,
+            exchange=self.client.exchange,
         )
 
     async def _register(self) -> Owner:

@@ -1,0 +1,6 @@
+"""Where the outside world comes in.
+
+role       everything of this kind that a process does: one consumer per queue that has a handler
+consumer   receives the messages of one queue and hands each to its handler
+keeper     keeps the locks of the messages that a consumer holds, and tells which it lost
+"""

@@ -1,0 +1,141 @@
+"""Keeps the locks of messages in hand: those at work and those that wait for their turn.
+
+All of them are renewed together, three times within a lock. A message whose lock is lost is told at
+once: by the store, or, while that is away, by our own clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from backstay.clock import Clock
+from backstay.domain.message import RECEIVE_MAX
+from backstay.errors import BackstayError, Unavailable
+from backstay.messaging.exchange import Exchange
+from backstay.messaging.message import Message
+from backstay.observe import STORE_UNAVAILABLE, emit
+
+# Within one lock: a renewal that fails can be tried again, and once more.
+RENEWALS: Final = 3
+# A store that is away is asked again after this share of a renewal's time.
+_RETRIES: Final = 5
+_SHORTEST_SECONDS: Final = 0.01
+
+
+class Held:
+    """A message in hand. ``until`` is the end of its lock in seconds that never jump."""
+
+    def __init__(self, message: Message, *, until: float) -> None:
+        self.message = message
+        self.until = until
+        self.lost = False
+        # It is being said what became of it: whether its lock still holds, that will tell.
+        self.settling = False
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.lost or self.settling or self.message.settled
+
+
+class Keeper:
+    """The locks of one consumer."""
+
+    def __init__(self, exchange: Exchange, *, clock: Clock, lose: Callable[[Held], None]) -> None:
+        self._exchange = exchange
+        self._clock = clock
+        self._lose = lose
+        self._held: dict[Message, Held] = {}
+        # There is something to keep that cannot wait until the next renewal.
+        self._called = asyncio.Event()
+        self._pause: float | None = None
+        #: How long a lock lasts, as far as is known.
+        self.lock: timedelta | None = None
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    async def take(self, queue: str, limit: int) -> list[Held]:
+        """Receive up to so many and keep them."""
+        asked = self._clock.monotonic(), self._clock.now()
+        taken = [self._hold(message, asked) for message in await self._exchange.take(queue, limit)]
+        for held in taken:
+            self._held[held.message] = held
+        if taken and (self._pause is None or self._between() < self._pause):
+            self._called.set()
+        return taken
+
+    def all(self) -> list[Held]:
+        return [*self._held.values()]
+
+    def let_go(self, held: Held) -> None:
+        self._held.pop(held.message, None)
+
+    async def run(self) -> None:
+        """Renew for ever."""
+        await self._called.wait()
+        while True:
+            self._called.clear()
+            self._pause = self._between()
+            await within(self._pause, self._called)
+            if self._called.is_set():
+                continue
+            try:
+                await self.run_once()
+            except Unavailable as error:
+                emit(STORE_UNAVAILABLE, error=error)
+                await asyncio.sleep(self._pause / _RETRIES)
+            self.check()
+
+    async def run_once(self) -> None:
+        """Renew what is in hand."""
+        held = [one for one in self._held.values() if not one.over]
+        for begin in range(0, len(held), RECEIVE_MAX):
+            await self._renew(held[begin : begin + RECEIVE_MAX])
+
+    def check(self) -> None:
+        """Give up what ran out while nobody could renew it."""
+        now = self._clock.monotonic()
+        for held in [*self._held.values()]:
+            if not held.over and held.until <= now:
+                self._give_up(held)
+
+    async def _renew(self, held: Sequence[Held]) -> None:
+        asked = self._clock.monotonic(), self._clock.now()
+        answers = await self._exchange.renew_all([one.message.lock for one in held])
+        for one, answer in zip(held, answers, strict=True):
+            if not isinstance(answer, BackstayError):
+                one.message.locked_until = answer
+                one.until = self._until(answer, asked)
+            elif not one.over:  # It may have been settled meanwhile.
+                self._give_up(one)
+
+    def _hold(self, message: Message, asked: tuple[float, datetime]) -> Held:
+        assert message.locked_until is not None
+        return Held(message, until=self._until(message.locked_until, asked))
+
+    def _until(self, instant: datetime, asked: tuple[float, datetime]) -> float:
+        # Counted from before the call: a slow answer must not stretch the lock.
+        self.lock = instant - asked[1]
+        return asked[0] + self.lock.total_seconds()
+
+    def _give_up(self, held: Held) -> None:
+        held.lost = True
+        self.let_go(held)
+        self._lose(held)
+
+    def _between(self) -> float:
+        """How many seconds lie between two renewals."""
+        assert self.lock is not None
+        return max(_SHORTEST_SECONDS, self.lock.total_seconds() / RENEWALS)
+
+
+async def within(seconds: float, event: asyncio.Event) -> None:
+    """Come back once the event is set, or so many seconds have passed."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
