@@ -27,6 +27,7 @@ from backstay.domain.recovery import Recovery
 from backstay.domain.retry import Retry
 from backstay.domain.task import check_id
 from backstay.errors import Closed
+from backstay.mailroom import Mailroom
 from backstay.messaging.handles import QueueHandle, TopicHandle
 from backstay.operating import Operator
 from backstay.runtime import Roles, Running, connected
@@ -323,6 +324,11 @@ class App:
 
     async def complete_step(self, task_id: str, key: str, output: Any = None) -> Task:
         return await self._running.complete_step(task_id, key, output)
+
+    @property
+    def mailroom(self) -> Mailroom:
+        """Whoever looks after queues: what is in them, and what was set aside."""
+        return self._running.mailroom
 
     @property
     def operator(self) -> Operator:

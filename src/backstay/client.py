@@ -25,6 +25,7 @@ from backstay.errors import (
     TaskFailed,
     UnknownWorkflow,
 )
+from backstay.mailroom import Mailroom
 from backstay.messaging.exchange import Exchange
 from backstay.messaging.handles import QueueHandle, TopicHandle
 from backstay.operating import Operator
@@ -86,6 +87,11 @@ class Client(Operator):
         self.exchange.close()
 
     # Queues
+
+    @property
+    def mailroom(self) -> Mailroom:
+        """Whoever looks after queues: what is in them, and what was set aside."""
+        return Mailroom(self.exchange, settings=self._settings, clock=self._clock, act=self._act)
 
     def queue(self, name: str) -> QueueHandle:
         """A queue that the application, or somebody else, declares."""

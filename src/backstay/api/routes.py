@@ -6,7 +6,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from backstay.api import documents, events, health, metrics, operators, records, tasks
+from backstay.api import documents, events, health, metrics, operators, queues, records, tasks
 from backstay.api.problems import DEAF, NOT_READY, TOO_MANY_WATCHERS
 from backstay.api.routing import Route
 from backstay.domain.access import Role
@@ -14,10 +14,13 @@ from backstay.errors import (
     Conflict,
     IdConflict,
     IllegalMove,
+    LockLost,
     Overloaded,
     PayloadTooLarge,
     UnknownAgent,
     UnknownAlert,
+    UnknownMessage,
+    UnknownQueue,
     UnknownStep,
     UnknownTask,
     UnknownToken,
@@ -30,6 +33,14 @@ _post = partial(Route, method="POST", role=Role.OPERATE)
 
 _SUBMITTING: Final = (UnknownWorkflow, IdConflict, PayloadTooLarge, Overloaded)
 _MOVING: Final = (UnknownTask, IllegalMove)
+
+_QUEUE: Final = "/v1/queues/{queue}"
+_MESSAGE: Final = f"{_QUEUE}/messages/{{id}}"
+_put = partial(Route, method="PUT", role=Role.OPERATE, statuses=(HTTPStatus.CREATED, HTTPStatus.OK))
+_send = partial(Route, method="POST", role=Role.SUBMIT, statuses=(HTTPStatus.CREATED,))
+_settle = partial(
+    Route, method="POST", role=Role.SUBMIT, statuses=(HTTPStatus.NO_CONTENT,), problems=(LockLost,)
+)
 
 ROUTES: Final[tuple[Route, ...]] = (
     # Tasks
@@ -150,6 +161,86 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/supervisor/run",
         handler=operators.run_supervisor,
         summary="Run one round of the supervisor now, if this process leads",
+    ),
+    # Queues and topics
+    _get(path="/v1/queues", handler=queues.list_queues, summary="List queues, by their names"),
+    _get(
+        path=_QUEUE,
+        handler=queues.get_queue,
+        summary="Look at a queue: its terms, and how many messages are in it",
+        problems=(UnknownQueue,),
+    ),
+    _put(path=_QUEUE, handler=queues.put_queue, summary="Make a queue, or give it other terms"),
+    _send(
+        path=f"{_QUEUE}/messages",
+        handler=queues.send_message,
+        summary="Send a message; it is durable once this is answered",
+        problems=(UnknownQueue, PayloadTooLarge),
+    ),
+    _get(
+        path=f"{_QUEUE}/messages",
+        handler=queues.peek_messages,
+        summary="Look at what would be received next; nothing is locked",
+        problems=(UnknownQueue,),
+    ),
+    _post(
+        path=f"{_QUEUE}/receive",
+        handler=queues.receive_messages,
+        summary="Receive messages, each locked until it is settled or its lock runs out",
+        role=Role.SUBMIT,
+        problems=(UnknownQueue, TOO_MANY_WATCHERS),
+    ),
+    _settle(
+        path=f"{_MESSAGE}/complete",
+        handler=queues.complete_message,
+        summary="Say that a message is done",
+    ),
+    _settle(
+        path=f"{_MESSAGE}/abandon",
+        handler=queues.abandon_message,
+        summary="Say that a message failed: it is received again, or set aside after its last delivery",
+    ),
+    _settle(
+        path=f"{_MESSAGE}/renew",
+        handler=queues.renew_message,
+        summary="Keep a message; the header Backstay-Locked-Until says until when",
+    ),
+    _settle(
+        path=f"{_MESSAGE}/dead-letter",
+        handler=queues.dead_letter_message,
+        summary="Set a message aside, with a reason",
+    ),
+    _get(
+        path=f"{_QUEUE}/dead",
+        handler=queues.list_dead,
+        summary="List what was set aside, oldest first",
+        problems=(UnknownQueue,),
+    ),
+    _post(
+        path=f"{_QUEUE}/dead/resubmit",
+        handler=queues.resubmit_all_dead,
+        summary="Put dead letters back into their queue, up to 1,000 of them",
+        problems=(UnknownQueue,),
+    ),
+    _post(
+        path=f"{_QUEUE}/dead/{{id}}/resubmit",
+        handler=queues.resubmit_dead,
+        summary="Put a dead letter back into its queue",
+        problems=(UnknownQueue, UnknownMessage),
+    ),
+    _get(path="/v1/topics", handler=queues.list_topics, summary="List topics and their subscriptions"),
+    _put(path="/v1/topics/{topic}", handler=queues.put_topic, summary="Make a topic"),
+    _put(
+        path="/v1/topics/{topic}/subscriptions/{name}",
+        handler=queues.put_subscription,
+        summary="Make a subscription, which is a queue, or change which messages it gets",
+        problems=(UnknownQueue,),
+    ),
+    _send(
+        path="/v1/topics/{topic}/messages",
+        handler=queues.send_to_topic,
+        summary="Send a message to every subscription that matches",
+        problems=(UnknownQueue, PayloadTooLarge),
     ),
     # Alerts, the audit trail, tokens
     _get(path="/v1/alerts", handler=records.list_alerts, summary="List alerts, newest first"),

@@ -14,7 +14,7 @@ from tests.support.serving import HOST, Served
 
 OPEN = {"/healthz", "/readyz"}
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND")
-NAMES = {"{id}": "1", "{name}": "x", "{key}": "x:1"}
+NAMES = {"{id}": "1", "{name}": "x", "{key}": "x:1", "{queue}": "q", "{topic}": "t"}
 
 
 def concrete(route: Route) -> str:
@@ -166,14 +166,26 @@ async def test_the_table_gives_each_route_the_role_it_should_have(served: Served
         return {f"{route.method} {route.path}" for route in ROUTES if route.role is role}
 
     assert needed(None) == {"GET /healthz", "GET /readyz"}
-    assert needed(Role.SUBMIT) == {"POST /v1/tasks", "PUT /v1/tasks/{id}"}
+    message = "POST /v1/queues/{queue}/messages"
+    assert needed(Role.SUBMIT) == {
+        "POST /v1/tasks",
+        "PUT /v1/tasks/{id}",
+        message,
+        "POST /v1/queues/{queue}/receive",
+        *(f"{message}/{{id}}/{how}" for how in ("complete", "abandon", "renew", "dead-letter")),
+        "POST /v1/topics/{topic}/messages",
+    }
     assert needed(Role.ADMIN) == {
         "GET /v1/tokens",
         "POST /v1/tokens",
         "DELETE /v1/tokens/{name}",
     }
     assert all(one.startswith("GET ") for one in needed(Role.READ))
-    assert all(one.startswith("POST ") for one in needed(Role.OPERATE))
+    assert {one for one in needed(Role.OPERATE) if not one.startswith("POST ")} == {
+        "PUT /v1/queues/{queue}",
+        "PUT /v1/topics/{topic}",
+        "PUT /v1/topics/{topic}/subscriptions/{name}",
+    }
 
 
 async def test_a_reader_may_watch(served: Served):

@@ -61,7 +61,10 @@ async def test_a_method_that_a_path_does_not_take_is_refused_with_those_it_does(
 
 async def test_head_says_what_get_would(served: Served):
     await served.put("/v1/tasks/t", {"workflow": "anything"})
-    paths = [route.path.replace("{id}", "t") for route in ROUTES if route.method == "GET"]
+    await served.put("/v1/queues/q")
+    paths = [
+        route.path.replace("{id}", "t").replace("{queue}", "q") for route in ROUTES if route.method == "GET"
+    ]
 
     for path in (path for path in paths if not path.endswith("events")):
         got, head = await served.get(path), await served.ask("HEAD", path)

@@ -1,0 +1,294 @@
+"""Looks after queues: what is in them, what was set aside, and putting that back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from backstay.clock import Clock
+from backstay.definitions.queues import queue_definition, subscription_definition
+from backstay.domain.audit import Act
+from backstay.domain.durations import describe
+from backstay.domain.message import (
+    MessageRecord,
+    MessageState,
+    Property,
+    QueueStanding,
+    Sent,
+    checked_limit,
+)
+from backstay.domain.task import check_id
+from backstay.errors import UnknownQueue
+from backstay.messaging.exchange import Exchange
+from backstay.messaging.message import Message
+from backstay.settings import Settings
+from backstay.views import Page
+
+#: Messages are counted no further than this.
+COUNTED_MAX: Final = 100_000
+#: So many dead letters are put back at once; say it again for more.
+RESUBMITTED_MAX: Final = 1_000
+
+
+class QueueView(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue: its terms, and how many messages are in it."""
+
+    name: str
+    lock: str
+    max_deliveries: int
+    dedup: str
+    ttl: str | None
+    dead_letter_expired: bool
+    sessions: bool
+    # To be received now, those of sessions included that come one after the other.
+    ready: int
+    # To be received later.
+    scheduled: int
+    locked: int
+    dead: int
+
+
+class ReceivedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that is its receiver's until ``locked_until``."""
+
+    id: str
+    sequence: int
+    body: Any
+    properties: dict[str, Property]
+    session: str | None
+    priority: int
+    delivery_count: int
+    lock_token: str
+    locked_until: datetime | None
+    enqueued_at: datetime | None
+
+
+class PeekedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message in its queue."""
+
+    id: str
+    sequence: int
+    state: str
+    body: Any
+    properties: dict[str, Property]
+    session: str | None
+    priority: int
+    delivery_count: int
+    enqueued_at: datetime
+    # When it can be received: because its lock runs out, or its time has come.
+    visible_at: datetime | None
+    expires_at: datetime | None
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that was set aside, and why."""
+
+    id: str
+    sequence: int
+    reason: str
+    detail: str | None
+    dead_at: datetime
+    body: Any
+    properties: dict[str, Property]
+    session: str | None
+    priority: int
+    delivery_count: int
+    enqueued_at: datetime
+
+
+class Resubmitted(msgspec.Struct, frozen=True, kw_only=True):
+    """How many dead letters were put back, and their new numbers."""
+
+    resubmitted: int
+    sequences: list[int]
+
+
+class TopicView(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    subscriptions: list[SubscriptionView]
+
+
+class SubscriptionView(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    # The queue that it is.
+    queue: str
+    where: dict[str, Property]
+
+
+class Mailroom:
+    """The queues of one store, for whoever looks after them."""
+
+    def __init__(
+        self, exchange: Exchange, *, settings: Settings, clock: Clock, act: Callable[..., Act]
+    ) -> None:
+        self._exchange = exchange
+        self._queues = exchange.queues
+        self._settings = settings
+        self._clock = clock
+        self._act = act
+
+    # Queues and topics
+
+    async def queues(self, *, after: str | None = None, limit: int = 100) -> Page[QueueView]:
+        """By their names."""
+        found = await self._queues.standings(
+            after=after or "", limit=checked_limit(limit, name="limit") + 1, counted=COUNTED_MAX
+        )
+        page = found[:limit]
+        return Page([_view(one) for one in page], page[-1].queue.name if len(found) > limit else None)
+
+    async def queue(self, name: str) -> QueueView:
+        """Raises UnknownQueue."""
+        found = await self._queues.standings(
+            names=[check_id(name, name="name of the queue")], limit=1, counted=COUNTED_MAX
+        )
+        if not found:
+            raise UnknownQueue(name)
+        return _view(found[0])
+
+    async def declare(self, name: str, **options: Any) -> tuple[QueueView, bool]:
+        """Make a queue, or give one other terms; how it stands then, and whether it is new."""
+        terms = queue_definition(name, **options).terms(self._settings)
+        new = await self._queues.declare(terms, now=self._clock.now())
+        return await self.queue(name), new
+
+    async def topics(self) -> Page[TopicView]:
+        found = await self._queues.topics()
+        return Page(
+            [
+                TopicView(
+                    name=name,
+                    subscriptions=[
+                        SubscriptionView(name=one.name, queue=one.queue, where=one.where)
+                        for one in subscriptions
+                    ],
+                )
+                for name, subscriptions in found.items()
+            ]
+        )
+
+    async def declare_topic(self, name: str) -> bool:
+        """Make a topic; whether it is new."""
+        return await self._queues.declare_topic(
+            check_id(name, name="name of the topic"), now=self._clock.now()
+        )
+
+    async def subscribe(
+        self, topic: str, name: str, where: Mapping[str, Property] | None = None, **options: Any
+    ) -> tuple[QueueView, bool]:
+        """Make a subscription, or change it; how its queue stands then, and whether it is new."""
+        declared = subscription_definition(topic, name, where, **options)
+        new = await self._queues.subscribe(
+            declared.subscription, declared.queue.terms(self._settings), now=self._clock.now()
+        )
+        return await self.queue(declared.queue.name), new
+
+    # Messages
+
+    async def send(self, to: str, body: Any, **options: Any) -> Sent:
+        """See ``QueueHandle.send``; ``topic=True`` sends to a topic."""
+        return await self._exchange.send(to, body, **options)
+
+    async def peek(self, queue: str, *, limit: int = 100) -> Page[PeekedMessage]:
+        """What would be received next, then what cannot be received now. Nothing is locked or counted."""
+        found = await self._queues.peek(
+            check_id(queue, name="name of the queue"), limit=checked_limit(limit, name="limit")
+        )
+        return Page([_peeked(one) for one in found])
+
+    async def dead_letters(
+        self, queue: str, *, after: int | None = None, limit: int = 100
+    ) -> Page[DeadLetter]:
+        """What was set aside, oldest first."""
+        found = await self._queues.dead(
+            check_id(queue, name="name of the queue"),
+            after=after or 0,
+            limit=checked_limit(limit, name="limit") + 1,
+        )
+        page = found[:limit]
+        return Page([_dead(one) for one in page], str(page[-1].sequence) if len(found) > limit else None)
+
+    async def resubmit(self, queue: str, id: str | None = None, *, reason: str | None = None) -> Resubmitted:
+        """Put a dead letter back at the end of its queue; all of them without ``id``, up to a bound."""
+        target = f"queue:{check_id(queue, name='name of the queue')}"
+        sequences = await self._queues.resubmit(
+            queue,
+            None if id is None else [check_id(id)],
+            limit=RESUBMITTED_MAX,
+            act=self._act("resubmit dead letters" if id is None else f"resubmit {id}", target, reason),
+            now=self._clock.now(),
+        )
+        return Resubmitted(resubmitted=len(sequences), sequences=sequences)
+
+
+def received(message: Message) -> ReceivedMessage:
+    """A received message as it is told to somebody elsewhere."""
+    return ReceivedMessage(
+        id=message.id,
+        sequence=message.sequence,
+        body=message.body,
+        properties=dict(message.properties),
+        session=message.session,
+        priority=message.priority,
+        delivery_count=message.delivery_count,
+        lock_token=message.lock_token,
+        locked_until=message.locked_until,
+        enqueued_at=message.enqueued_at,
+    )
+
+
+def _view(standing: QueueStanding) -> QueueView:
+    queue = standing.queue
+    return QueueView(
+        name=queue.name,
+        lock=describe(queue.lock),
+        max_deliveries=queue.max_deliveries,
+        dedup=describe(queue.dedup),
+        ttl=None if queue.ttl is None else describe(queue.ttl),
+        dead_letter_expired=queue.dead_letter_expired,
+        sessions=queue.sessions,
+        ready=standing.ready + standing.behind,
+        scheduled=standing.waiting,
+        locked=standing.locked,
+        dead=standing.dead,
+    )
+
+
+def _peeked(record: MessageRecord) -> PeekedMessage:
+    return PeekedMessage(
+        id=record.id,
+        sequence=record.sequence,
+        state=_WORDS.get(record.state, record.state.value),
+        body=msgspec.json.decode(record.body),
+        properties=record.properties,
+        session=record.session,
+        priority=record.priority,
+        delivery_count=record.delivery_count,
+        enqueued_at=record.enqueued_at,
+        visible_at=record.visible_at,
+        expires_at=record.expires_at,
+    )
+
+
+# The words of the counts.
+_WORDS: Final = {MessageState.BEHIND: "ready", MessageState.WAITING: "scheduled"}
+
+
+def _dead(record: MessageRecord) -> DeadLetter:
+    assert record.dead_at is not None
+    return DeadLetter(
+        id=record.id,
+        sequence=record.sequence,
+        reason=record.reason or "",
+        detail=record.detail,
+        dead_at=record.dead_at,
+        body=msgspec.json.decode(record.body),
+        properties=record.properties,
+        session=record.session,
+        priority=record.priority,
+        delivery_count=record.delivery_count,
+        enqueued_at=record.enqueued_at,
+    )
