@@ -1,0 +1,128 @@
+"""Consumers that are killed whenever chance wants it: no message is lost, none comes out of order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter, defaultdict
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from random import Random, SystemRandom
+
+import pytest
+
+from backstay import App, Message
+from tests.chaos.workload import Effects, started
+from tests.support.databases import Database
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
+
+FULL = os.environ.get("BACKSTAY_TEST_CHAOS") == "full"
+SEED = int(os.environ.get("BACKSTAY_TEST_SEED") or SystemRandom().randrange(10**6))
+ROUNDS = 10 if FULL else 1
+
+MESSAGES = 800
+SESSIONS = 10
+CONSUMERS = 3
+CONCURRENCY = 5
+PREFETCH = 5
+KILLS = 10
+#: Seconds from one kill to the next.
+LIFE = (0.1, 0.6)
+PATIENCE_SECONDS = 90
+
+
+def shop(effects: Effects | None = None) -> App:
+    """A queue whose messages are held for a second, and a consumer that writes down what it does."""
+    app = App("chaos")
+    app.queue("orders", lock="1s", max_deliveries=1000)
+
+    @app.consumer("orders", concurrency=CONCURRENCY, prefetch=PREFETCH)
+    async def handle(message: Message) -> None:
+        assert effects is not None
+        effects.add(f"{message.session or '-'} {message.id}")
+        await asyncio.sleep(0.05)
+
+    return app
+
+
+def consume(url: str, path: Path) -> None:
+    async def work() -> None:
+        async with shop(Effects(path)).run(store=url):
+            await asyncio.Event().wait()
+
+    asyncio.run(work())
+
+
+def named(number: int) -> str:
+    return f"m{number:05}"
+
+
+async def send_all(url: str, chance: Random) -> None:
+    """Every other message belongs to a session; those of one session are sent one after the other."""
+    lines: dict[str | None, list[int]] = defaultdict(list)
+    for number in range(MESSAGES):
+        lines[f"s{chance.randrange(SESSIONS)}" if number % 2 else f"-{number}"].append(number)
+
+    async with shop().client(store=url) as client:
+
+        async def send(session: str, numbers: list[int]) -> None:
+            for number in numbers:
+                given = None if session.startswith("-") else session
+                await client.queue("orders").send(number, id=named(number), session=given)
+
+        await asyncio.gather(*(send(str(session), numbers) for session, numbers in lines.items()))
+
+
+async def emptied(url: str) -> dict[str, int]:
+    """What is left in the queue once nothing moves it any more."""
+    async with shop().client(store=url) as client:
+        give_up_at = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            view = await client.mailroom.queue("orders")
+            left = {name: getattr(view, name) for name in ("ready", "scheduled", "locked", "dead")}
+            if not any(left.values()) or time.monotonic() > give_up_at:
+                return left
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_what_killed_consumers_held_is_handled_by_others_in_order(
+    tmp_path: Path, database: Database, number: int
+):
+    """CC-6, IC: effects are known by the message's id, which is the same at every delivery."""
+    seed = SEED + number
+    print(f"seed {seed} (again with BACKSTAY_TEST_SEED={seed})")
+    chance = Random(seed)
+    path = tmp_path / "effects"
+    url = database.url
+    asyncio.run(send_all(url, chance))
+
+    children = [started(consume, url, path) for _ in range(CONSUMERS)]
+    at_work = 0
+    for _ in range(KILLS):
+        time.sleep(chance.uniform(*LIFE))
+        at_work += len(Effects(path).count()) < MESSAGES
+        victim = chance.randrange(CONSUMERS)
+        _kill(children[victim])
+        children[victim] = started(consume, url, path)
+    left = asyncio.run(emptied(url))
+    for child in children:
+        _kill(child)
+
+    assert at_work > 1, "nobody was killed while there was something to do"
+    assert left == {"ready": 0, "scheduled": 0, "locked": 0, "dead": 0}
+    lines = [line.split() for line in path.read_text().splitlines()]
+    done = Counter(one for _, one in lines)
+    assert set(done) == {named(number) for number in range(MESSAGES)}
+    # A kill may leave open what was at work; nothing else is done twice.
+    assert done.total() - MESSAGES <= KILLS * CONCURRENCY
+    for session in {session for session, _ in lines} - {"-"}:
+        order = [one for own, one in lines if own == session]
+        assert order == sorted(order), session
+
+
+def _kill(child: BaseProcess) -> None:
+    child.kill()
+    child.join()
