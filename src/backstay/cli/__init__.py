@@ -6,6 +6,7 @@ watch       a live picture of tasks
 acting      what an operator does to one task: resubmit, undo, cancel, complete a step, signal
 agents, workflows, holding   how they stand; hold one back
 alerts, audit       what a person is called for; who did what
+queues      what waits in queues, what was set aside; send, and put back
 jobs        when a job would run
 tokens      who may ask a server for what
 supervise   one round of the supervisor
@@ -14,7 +15,7 @@ serve       run an application
 demo        run the flagship example
 
 access      on which store a command works, or at which server
-remote      a server, asked over HTTP
+remote, remote_queues   a server, asked over HTTP
 target      ``module:app``: the application that a command submits to
 arguments   what arguments mean that several commands take
 tables      lists and records as people see them
@@ -33,7 +34,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from backstay.cli import agents, alerts, jobs, store, tasks, tokens, workflows
+from backstay.cli import agents, alerts, jobs, queues, store, tasks, tokens, workflows
 from backstay.cli.audit import audit
 from backstay.cli.demo import demo
 from backstay.cli.render import complain
@@ -63,6 +64,7 @@ commands.command("submit")(submit)
 commands.add_typer(tasks.commands, name="tasks")
 commands.add_typer(agents.commands, name="agents")
 commands.add_typer(workflows.commands, name="workflows")
+commands.add_typer(queues.commands, name="queues")
 commands.add_typer(alerts.commands, name="alerts")
 commands.command("audit")(audit)
 commands.add_typer(jobs.commands, name="jobs")

@@ -15,9 +15,11 @@ from backstay.definitions.registry import Registry
 from backstay.domain.access import Role
 from backstay.domain.alert import Alert
 from backstay.domain.audit import Entry
+from backstay.domain.message import Sent
 from backstay.domain.operate import From
 from backstay.domain.why import Reason
 from backstay.errors import InvalidDefinition
+from backstay.mailroom import DeadLetter, PeekedMessage, QueueView, Resubmitted
 from backstay.operating import Breaker
 from backstay.runtime import connected
 from backstay.settings import Settings
@@ -49,8 +51,31 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as the HTT
 Answer = TypeVar("Answer")
 
 
+class QueueDesk(Protocol):
+    """The part of a desk at which queues are looked after."""
+
+    async def queues(self, *, after: str | None = None, limit: int = 100) -> Page[QueueView]: ...
+
+    async def declare(self, name: str, **options: Any) -> tuple[QueueView, bool]: ...
+
+    async def send(self, to: str, body: Any, **options: Any) -> Sent: ...
+
+    async def peek(self, queue: str, *, limit: int = 100) -> Page[PeekedMessage]: ...
+
+    async def dead_letters(
+        self, queue: str, *, after: int | None = None, limit: int = 100
+    ) -> Page[DeadLetter]: ...
+
+    async def resubmit(
+        self, queue: str, id: str | None = None, *, reason: str | None = None
+    ) -> Resubmitted: ...
+
+
 class Desk(Protocol):
     """Where an operator sits: what commands ask of a store's client, or of a server."""
+
+    @property
+    def mailroom(self) -> QueueDesk: ...
 
     # Look
 

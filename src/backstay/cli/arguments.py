@@ -56,13 +56,13 @@ def json_value(text: str, *, example: str) -> Any:
         ) from error
 
 
-def pair(written: str, mark: str) -> tuple[str, str]:
-    """An attribute: its name and its value with ``mark`` between them."""
+def pair(written: str, mark: str, *, option: str = "--attribute", what: str = "attribute") -> tuple[str, str]:
+    """An attribute or a property: its name and its value with ``mark`` between them."""
     name, found, value = written.partition(mark)
     if not name or not found:
         raise typer.BadParameter(
-            f"{written!r} is no attribute; write its name and value, as in customer{mark}c9",
-            param_hint="--attribute",
+            f"{written!r} is no {what}; write its name and value, as in customer{mark}c9",
+            param_hint=option,
         )
     return name, value
 

@@ -18,6 +18,7 @@ import msgspec
 
 from backstay.agents.http_answers import HttpAnswer, Problem, error_for, is_success
 from backstay.agents.http_requests import HttpQuery, HttpRequest, Service, Terms
+from backstay.cli.remote_queues import RemoteMailroom
 from backstay.clock import SystemClock
 from backstay.definitions.calls import check_signal_name
 from backstay.domain.access import Role
@@ -92,6 +93,10 @@ class Remote:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._http.close()
+
+    @property
+    def mailroom(self) -> RemoteMailroom:
+        return RemoteMailroom(get=self._get, post=self._post, put=self._send)
 
     # Tasks
 

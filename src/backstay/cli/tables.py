@@ -16,6 +16,7 @@ from backstay.domain.alert import Alert
 from backstay.domain.audit import Entry
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.why import Reason
+from backstay.mailroom import DeadLetter, PeekedMessage, QueueView
 from backstay.views import (
     AgentInstance,
     AgentView,
@@ -210,6 +211,57 @@ def token_table(tokens: Iterable[TokenView], *, now: datetime) -> Table:
             age(token.revoked_at, now=now) if token.revoked_at else "",
             style=_QUIET if token.revoked_at else "",
         )
+    return table
+
+
+# Queues
+
+
+def queue_table(queues: Iterable[QueueView]) -> Table:
+    table = _table("queue", "ready", "locked", "scheduled", "dead", "lock", "deliveries", "ttl", "sessions")
+    for queue in queues:
+        table.add_row(
+            _text(queue.name),
+            str(queue.ready),
+            str(queue.locked),
+            str(queue.scheduled),
+            Text(str(queue.dead), style=_LOUD if queue.dead else ""),
+            queue.lock,
+            str(queue.max_deliveries),
+            queue.ttl or "",
+            "yes" if queue.sessions else "",
+        )
+    return table
+
+
+def message_table(messages: Iterable[PeekedMessage], *, now: datetime) -> Table:
+    table = _table("state", "id", "sent", "priority", "session", "deliveries", "body")
+    for message in messages:
+        table.add_row(
+            _text(message.state),
+            _text(message.id),
+            age(message.enqueued_at, now=now),
+            str(message.priority),
+            _text(message.session or ""),
+            str(message.delivery_count),
+            _cut(value_text(message.body)),
+        )
+    _keep_whole(table, "state", "sent", "priority")
+    return table
+
+
+def dead_table(letters: Iterable[DeadLetter], *, now: datetime) -> Table:
+    table = _table("id", "set aside", "deliveries", "reason", "detail", "body")
+    for letter in letters:
+        table.add_row(
+            _text(letter.id),
+            age(letter.dead_at, now=now),
+            str(letter.delivery_count),
+            _text(letter.reason, style="red"),
+            _cut(letter.detail or ""),
+            _cut(value_text(letter.body)),
+        )
+    _keep_whole(table, "set aside")
     return table
 
 
