@@ -16,6 +16,7 @@ from bench import (
     idle_supervisor,
     memory,
     next_after,
+    queues,
     replay,
     submit,
 )
@@ -56,6 +57,7 @@ _ALL: Final = (
     Bench("back_ends", "five steps that wait 50 ms each", on_each(back_ends.measure)),
     Bench("submit", "submissions only", on_each(submit.measure)),
     Bench("claim", "claims only, in the scheduler's usual size", on_each(claim.measure)),
+    Bench("queues", "messages sent, and received and completed", on_each(queues.measure)),
     Bench("replay", "a task with a journal of 1,000 steps, resumed before the last", on_each(replay.measure)),
     Bench("idle_supervisor", "a supervisor with nothing to do", on_each(idle_supervisor.measure)),
     Bench("memory", "memory per task in flight, parked and pending", on_each(memory.measure)),

@@ -197,13 +197,14 @@ UPDATE {schema}.message
 RETURNING {message_columns}, rank;
 
 -- name: complete_messages
--- The key, by which the row is found; and everything by which the delivery is known.
+-- The key, by which the row is found; and everything by which the delivery is known. That it is locked its
+-- secret tells; were the state named, the index of those that are locked would be walked for each of them.
 DELETE FROM {schema}.message
  USING unnest(:sequences::bigint[], :secrets::text[], :ids::text[], :queues::text[])
        AS held (sequence, secret, id, queue)
   JOIN {schema}.queue ON queue.name = held.queue
  WHERE message.sequence = held.sequence AND message.lock_secret = held.secret AND message.id = held.id
-   AND message.queue_key = queue.key AND message.state = 'locked' AND message.visible_at > {now}
+   AND message.queue_key = queue.key AND message.visible_at > {now}
 RETURNING message.sequence, message.queue_key, message.session;
 
 -- name: settle_messages
@@ -233,7 +234,7 @@ UPDATE {schema}.message
   JOIN {schema}.queue ON queue.name = settled.queue
  WHERE message.sequence = settled.sequence AND message.lock_secret = settled.secret
    AND message.id = settled.id AND message.queue_key = queue.key
-   AND message.state = 'locked' AND message.visible_at > {now}
+   AND message.visible_at > {now}
 RETURNING message.sequence, message.queue_key, message.session, message.state;
 
 -- name: renew_locks
@@ -242,7 +243,7 @@ UPDATE {schema}.message SET visible_at = {now} + queue.lock_time
        AS held (sequence, secret, id, queue)
   JOIN {schema}.queue ON queue.name = held.queue
  WHERE message.sequence = held.sequence AND message.lock_secret = held.secret AND message.id = held.id
-   AND message.queue_key = queue.key AND message.state = 'locked' AND message.visible_at > {now}
+   AND message.queue_key = queue.key AND message.visible_at > {now}
 RETURNING message.sequence, message.visible_at;
 
 -- name: peek_messages

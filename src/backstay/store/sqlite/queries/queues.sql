@@ -161,10 +161,11 @@ UPDATE message
 RETURNING {message_columns}, rank;
 
 -- name: complete_messages
--- The key first, by which the row is found; then everything by which the delivery is known.
+-- The key first, by which the row is found; then everything by which the delivery is known. That it is locked
+-- its secret tells.
 DELETE FROM message
  WHERE sequence IN (SELECT value ->> 0 FROM json_each(:locks))
-   AND state = 'locked' AND visible_at > :now
+   AND visible_at > :now
    AND (sequence, lock_secret, id, queue_key) IN (
        SELECT value ->> 0, value ->> 1, value ->> 2, queue.key
          FROM json_each(:locks) JOIN queue ON queue.name = value ->> 3)
@@ -197,7 +198,7 @@ UPDATE message
           FROM json_each(:settlements) JOIN queue ON queue.name = value ->> 3) AS settled
  WHERE message.sequence = settled.sequence AND message.lock_secret = settled.secret
    AND message.id = settled.id AND message.queue_key = settled.queue_key
-   AND message.state = 'locked' AND message.visible_at > :now
+   AND message.visible_at > :now
 RETURNING sequence, queue_key, session, state;
 
 -- name: renew_locks
@@ -207,7 +208,7 @@ UPDATE message SET visible_at = :now + held.lock_time
           FROM json_each(:locks) JOIN queue ON queue.name = value ->> 3) AS held
  WHERE message.sequence = held.sequence AND message.lock_secret = held.secret
    AND message.id = held.id AND message.queue_key = held.queue_key
-   AND message.state = 'locked' AND message.visible_at > :now
+   AND message.visible_at > :now
 RETURNING sequence, visible_at;
 
 -- name: peek_messages
