@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 100
 
 SHORT = ("--short", "--json", "--store", "sqlite")
-NAMES = ("five_steps", "branches", "submit", "claim", "replay", "memory")
+NAMES = ("five_steps", "branches", "submit", "claim", "queues", "replay", "memory")
 
 Rows = list[dict[str, Any]]
 
