@@ -27,8 +27,9 @@ from backstay.messaging.message import Message
 from backstay.settings import Settings
 from backstay.views import Page
 
-#: Messages are counted no further than this.
+#: Messages are counted no further than this; in a list of queues, than that.
 COUNTED_MAX: Final = 100_000
+LISTED_COUNT_MAX: Final = 10_000
 #: So many dead letters are put back at once; say it again for more.
 RESUBMITTED_MAX: Final = 1_000
 
@@ -135,7 +136,7 @@ class Mailroom:
     async def queues(self, *, after: str | None = None, limit: int = 100) -> Page[QueueView]:
         """By their names."""
         found = await self._queues.standings(
-            after=after or "", limit=checked_limit(limit, name="limit") + 1, counted=COUNTED_MAX
+            after=after or "", limit=checked_limit(limit, name="limit") + 1, counted=LISTED_COUNT_MAX
         )
         page = found[:limit]
         return Page([_view(one) for one in page], page[-1].queue.name if len(found) > limit else None)

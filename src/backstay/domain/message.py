@@ -34,6 +34,8 @@ PRIORITY_MOST: Final = 10
 AGEING: Final = timedelta(minutes=1)
 
 RECEIVE_MAX: Final = 1_000
+#: Of the bodies that one receive gives; the first comes whatever its size.
+RECEIVE_BYTES_MAX: Final = 16 * 1024 * 1024
 PROPERTIES_MAX: Final = 64
 PROPERTIES_BYTES_MAX: Final = 16 * 1024
 REASON_LENGTH_MAX: Final = 200

@@ -72,6 +72,8 @@ class Queues(Protocol):
     async def receive(self, queue: str, *, limit: int, secret: str, now: datetime) -> list[MessageRecord]:
         """Lock up to ``limit`` messages, most urgent first; of each session one, in the order it was sent.
 
+        Fewer, where their bodies together would be too large.
+
         ``secret`` is nobody else's: tokens are made of it. What was received too often, or has expired,
         is set aside on the way. Raises UnknownQueue.
         """

@@ -57,7 +57,12 @@ class Running:
         self._registry.check()
         await self._store.open()
         self.client = Client(self._store, self._registry, settings=self._settings, clock=self.clock)
-        await self.client.exchange.declare_all()
+        try:
+            await self.client.exchange.declare_all()
+        except BaseException:
+            self.client.close()
+            await self._store.close()
+            raise
         self._body = asyncio.current_task()
         self._life = asyncio.create_task(self._live(), name="backstay-roles")
         self._life.add_done_callback(self._ended)

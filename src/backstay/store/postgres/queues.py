@@ -11,6 +11,7 @@ from backstay.domain.audit import Act
 from backstay.domain.message import (
     AGEING,
     EXPIRED,
+    RECEIVE_BYTES_MAX,
     TOO_MANY_DELIVERIES,
     Lock,
     MessageRecord,
@@ -155,6 +156,7 @@ class PostgresQueues:
                 secret=secret,
                 lock_time=known.queue.lock,
                 limit=limit,
+                bytes_max=RECEIVE_BYTES_MAX,
                 now=judged,
             )
             # RETURNING promises no order.

@@ -10,6 +10,7 @@ from backstay.domain.instants import instant, micros, micros_in
 from backstay.domain.message import (
     AGEING,
     EXPIRED,
+    RECEIVE_BYTES_MAX,
     TOO_MANY_DELIVERIES,
     Lock,
     MessageRecord,
@@ -123,6 +124,7 @@ class SqliteQueues:
                 secret=secret,
                 lock_time=micros_in(known.queue.lock),
                 limit=limit,
+                bytes_max=RECEIVE_BYTES_MAX,
                 now=micros(now),
             ).fetchall()
             # RETURNING promises no order.

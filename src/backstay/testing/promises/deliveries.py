@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from backstay.domain.message import EXPIRED, TOO_MANY_DELIVERIES, Action, Lock
+from backstay.domain.message import EXPIRED, RECEIVE_BYTES_MAX, TOO_MANY_DELIVERIES, Action, Lock
 from backstay.errors import LockLost, UnknownQueue
 from backstay.testing.clock import ManualClock
 from backstay.testing.promises.mail import LOCK, SECOND, Mail, QueuePromises, body_of, ids, lock_of
@@ -253,6 +253,15 @@ class DeliveryPromises(QueuePromises):
         assert len(counted) == 100
         assert set(counted.values()) == {1}
         assert all(len(share) <= 7 for share in shares)
+
+    async def test_no_more_is_received_at_once_than_can_be_held(self, mail: Mail) -> None:
+        body = "x" * (RECEIVE_BYTES_MAX // 4)
+        for _ in range(6):
+            await mail.send(body)
+
+        shares = [len(await mail.receive(limit=100)) for _ in range(3)]
+
+        assert shares == [4, 2, 0]
 
     async def test_many_who_complete_at_the_same_time_are_each_answered(self, mail: Mail) -> None:
         await mail.queues.send([mail.new(number) for number in range(60)], now=mail.now)

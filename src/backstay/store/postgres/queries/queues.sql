@@ -185,15 +185,19 @@ DELETE FROM {schema}.message WHERE sequence = ANY (:sequences::bigint[]);
 
 -- name: lock_messages
 -- By the order of receiving, which never changes; what another is just receiving is skipped, not waited for.
--- What expired and could not be set aside yet is passed over.
+-- What expired and could not be set aside yet is passed over. The first always; others as long as those
+-- before them are not too large to be handed out together.
 UPDATE {schema}.message
    SET state = 'locked', lock_secret = :secret, delivery_count = delivery_count + 1,
        visible_at = {now} + :lock_time::interval
  WHERE sequence IN (
-       SELECT sequence FROM {schema}.message
-        WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > {now})
-        ORDER BY rank, sequence LIMIT :limit
-          FOR UPDATE SKIP LOCKED)
+       SELECT sequence FROM (
+              SELECT sequence, sum(size) OVER (ORDER BY rank, sequence) - size AS before FROM (
+                     SELECT sequence, rank, octet_length(body) AS size FROM {schema}.message
+                      WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > {now})
+                      ORDER BY rank, sequence LIMIT :limit
+                        FOR UPDATE SKIP LOCKED) AS found) AS sized
+        WHERE before < :bytes_max)
 RETURNING {message_columns}, rank;
 
 -- name: complete_messages
@@ -212,12 +216,13 @@ RETURNING message.sequence, message.queue_key, message.session;
 UPDATE {schema}.message
    SET state = CASE WHEN settled.action = 'dead-letter' THEN 'dead'
                     WHEN settled.action = 'abandon' AND delivery_count >= queue.max_deliveries THEN 'dead'
-                    WHEN settled.delay > interval '0' THEN 'waiting'
+                    WHEN settled.action = 'abandon' AND settled.delay > interval '0' THEN 'waiting'
                     ELSE 'ready' END,
        lock_secret = NULL,
        visible_at = CASE WHEN settled.action = 'dead-letter' THEN NULL
                          WHEN settled.action = 'abandon' AND delivery_count >= queue.max_deliveries THEN NULL
-                         WHEN settled.delay > interval '0' THEN {now} + settled.delay END,
+                         WHEN settled.action = 'abandon' AND settled.delay > interval '0'
+                         THEN {now} + settled.delay END,
        delivery_count = delivery_count - (settled.action = 'release')::int,
        reason = CASE WHEN settled.action = 'dead-letter' THEN settled.reason
                      WHEN settled.action = 'abandon' AND delivery_count >= queue.max_deliveries

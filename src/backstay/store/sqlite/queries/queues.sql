@@ -152,12 +152,16 @@ DELETE FROM message WHERE sequence IN (SELECT value FROM json_each(:sequences));
 
 -- name: lock_messages
 -- By the order of receiving, which never changes. What expired and could not be set aside yet is passed over.
+-- The first always; others as long as those before them are not too large to be handed out together.
 UPDATE message
    SET state = 'locked', lock_secret = :secret, delivery_count = delivery_count + 1, visible_at = :now + :lock_time
  WHERE sequence IN (
-       SELECT sequence FROM message
-        WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > :now)
-        ORDER BY rank, sequence LIMIT :limit)
+       SELECT sequence FROM (
+              SELECT sequence, sum(size) OVER (ORDER BY rank, sequence) - size AS before FROM (
+                     SELECT sequence, rank, length(body) AS size FROM message
+                      WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > :now)
+                      ORDER BY rank, sequence LIMIT :limit))
+        WHERE before < :bytes_max)
 RETURNING {message_columns}, rank;
 
 -- name: complete_messages
@@ -176,12 +180,12 @@ RETURNING sequence, queue_key, session;
 UPDATE message
    SET state = CASE WHEN settled.action = 'dead-letter' THEN 'dead'
                     WHEN settled.action = 'abandon' AND delivery_count >= settled.max_deliveries THEN 'dead'
-                    WHEN settled.delay > 0 THEN 'waiting'
+                    WHEN settled.action = 'abandon' AND settled.delay > 0 THEN 'waiting'
                     ELSE 'ready' END,
        lock_secret = NULL,
        visible_at = CASE WHEN settled.action = 'dead-letter' THEN NULL
                          WHEN settled.action = 'abandon' AND delivery_count >= settled.max_deliveries THEN NULL
-                         WHEN settled.delay > 0 THEN :now + settled.delay END,
+                         WHEN settled.action = 'abandon' AND settled.delay > 0 THEN :now + settled.delay END,
        delivery_count = delivery_count - (settled.action = 'release'),
        reason = CASE WHEN settled.action = 'dead-letter' THEN settled.reason
                      WHEN settled.action = 'abandon' AND delivery_count >= settled.max_deliveries
