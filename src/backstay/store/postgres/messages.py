@@ -59,7 +59,7 @@ class Messages:
             keys, ids = zip(*posting.named, strict=True)
             known = await tables.run("known_ids", queue_keys=keys, ids=ids)
         changes.queues.extend(posting.ready_in)
-        await self.take_turns(tables, changes, posting.turns, posting.queues)
+        await self.take_turns(tables, changes, posting.turns, posting.queues, now)
         return posting.answers(written, {(row[0], row[1]): row[2] for row in known})
 
     async def settle(
@@ -86,7 +86,7 @@ class Messages:
             for sequence, key, session, state in left:
                 verdicts.found(sequence, key, session, state)
         changes.queues.extend(verdicts.ready_in)
-        await self.take_turns(tables, changes, verdicts.turns, verdicts.queues)
+        await self.take_turns(tables, changes, verdicts.turns, verdicts.queues, judged)
         return verdicts
 
     async def take_turns(
@@ -95,6 +95,7 @@ class Messages:
         changes: Changes,
         touched: Iterable[tuple[int, str | None]],
         names: Mapping[int, str],
+        now: datetime | None,
     ) -> None:
         """Let the next message of each session that was touched be ready, if it is its turn.
 
@@ -105,7 +106,7 @@ class Messages:
             return
         keys, texts = zip(*turns, strict=True)
         await tables.run("lock_turns", name=self._turns, queue_keys=keys, sessions=texts)
-        moved = await tables.run("take_turns", queue_keys=keys, sessions=texts)
+        moved = await tables.run("take_turns", queue_keys=keys, sessions=texts, now=now)
         changes.queues.extend({names[key] for (key,) in moved})
 
 

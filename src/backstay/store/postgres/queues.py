@@ -187,7 +187,7 @@ class PostgresQueues:
         swept.used_up = sum(state == MessageState.DEAD for _, state in returned)
         touched = [session for session, _ in (*returned, *arrived)] + [session for _, session in expired]
         names = {known.key: known.queue.name}
-        await self.messages.take_turns(tables, changes, [(known.key, one) for one in touched], names)
+        await self.messages.take_turns(tables, changes, [(known.key, one) for one in touched], names, now)
         changes.queues.append(known.queue.name)
 
     async def has_ready(self, queue: str, *, now: datetime) -> bool:
@@ -269,7 +269,8 @@ class PostgresQueues:
             )
             await tables.run("drop_messages", sequences=sequences)
             names = {known.key: queue}
-            await self.messages.take_turns(tables, changes, [(known.key, one) for _, one in new], names)
+            touched = [(known.key, one) for _, one in new]
+            await self.messages.take_turns(tables, changes, touched, names, self._judged(now))
             changes.queues.append(queue)
             await tables.record(
                 act, now, before={"dead": len(new)}, after={"dead": 0, "resubmitted": len(new)}

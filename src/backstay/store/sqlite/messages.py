@@ -55,7 +55,7 @@ def send_messages(tables: Tables, changes: Changes, messages: Sequence[Dated]) -
         tables.run_rows("remember_ids", named)
         tables.run("forget_ids", now=micros(now), limit=FORGOTTEN_MAX)
     changes.queues.extend(posting.ready_in)
-    take_turns(tables, changes, posting.turns, posting.queues)
+    take_turns(tables, changes, posting.turns, posting.queues, now)
     return posting.answers([(sequence, copy.key, copy.new.id) for sequence, copy in numbered], known)
 
 
@@ -78,17 +78,21 @@ def settle_messages(
         for sequence, key, session, state in left.fetchall():
             verdicts.found(sequence, key, session, state)
     changes.queues.extend(verdicts.ready_in)
-    take_turns(tables, changes, verdicts.turns, verdicts.queues)
+    take_turns(tables, changes, verdicts.turns, verdicts.queues, now)
     return verdicts
 
 
 def take_turns(
-    tables: Tables, changes: Changes, touched: Iterable[tuple[int, str | None]], names: Mapping[int, str]
+    tables: Tables,
+    changes: Changes,
+    touched: Iterable[tuple[int, str | None]],
+    names: Mapping[int, str],
+    now: datetime,
 ) -> None:
     """Let the next message of each session that was touched be ready, if it is its turn."""
     turns = sessions(touched)
     if turns:
-        moved = tables.run("take_turns", turns=as_json(turns)).fetchall()
+        moved = tables.run("take_turns", turns=as_json(turns), now=micros(now)).fetchall()
         changes.queues.extend({names[key] for (key,) in moved})
 
 

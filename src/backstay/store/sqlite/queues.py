@@ -209,7 +209,7 @@ class SqliteQueues:
                 now=micros(now),
             ).fetchall()
             tables.run("drop_messages", sequences=sequences)
-            take_turns(tables, changes, [(known.key, session) for _, session in new], {known.key: queue})
+            take_turns(tables, changes, [(known.key, session) for _, session in new], {known.key: queue}, now)
             changes.queues.append(queue)
             tables.record(act, now, before={"dead": len(new)}, after={"dead": 0, "resubmitted": len(new)})
             return sorted(sequence for sequence, _ in new)
@@ -257,5 +257,5 @@ def _sweep(tables: Tables, changes: Changes, known: KnownQueue, swept: Swept, no
         tables.run("drop_messages", sequences=sequences)
     swept.used_up = sum(state == MessageState.DEAD for _, state in returned)
     touched = [session for session, _ in (*returned, *arrived)] + [session for _, session in expired]
-    take_turns(tables, changes, [(known.key, one) for one in touched], {known.key: known.queue.name})
+    take_turns(tables, changes, [(known.key, one) for one in touched], {known.key: known.queue.name}, now)
     changes.queues.append(known.queue.name)

@@ -108,7 +108,8 @@ RETURNING sequence, queue_key, id;
 
 -- name: take_turns
 -- Of each session that something happened to: if nobody is before it, the first of those who are behind is
--- ready now. One that is scheduled holds up nobody before its time; one that was received, and waits, does.
+-- ready now. One that is scheduled holds up nobody before its time (then it is about to arrive, and to take its
+-- turn); one that was received, and waits, does.
 -- Its turn is locked (lock_turns). What another transaction is about to remove, that one passes on.
 UPDATE {schema}.message SET state = 'ready' WHERE sequence IN (
        SELECT sequence FROM {schema}.message WHERE sequence IN (
@@ -121,7 +122,8 @@ UPDATE {schema}.message SET state = 'ready' WHERE sequence IN (
                WHERE NOT EXISTS (
                      SELECT 1 FROM {schema}.message
                       WHERE queue_key = turn.queue_key AND session = turn.session AND state <> 'dead'
-                        AND state IN ('ready', 'locked', 'waiting') AND (state <> 'waiting' OR delivery_count > 0)))
+                        AND state IN ('ready', 'locked', 'waiting')
+                        AND (state <> 'waiting' OR delivery_count > 0 OR visible_at <= {now})))
           FOR UPDATE SKIP LOCKED)
 RETURNING queue_key;
 

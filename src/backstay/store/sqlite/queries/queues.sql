@@ -83,7 +83,8 @@ VALUES {rows};
 
 -- name: take_turns
 -- Of each session that something happened to: if nobody is before it, the first of those who are behind is
--- ready now. One that is scheduled holds up nobody before its time; one that was received, and waits, does.
+-- ready now. One that is scheduled holds up nobody before its time (then it is about to arrive, and to take its
+-- turn); one that was received, and waits, does.
 UPDATE message SET state = 'ready' WHERE sequence IN (
        SELECT (SELECT min(sequence) FROM message
                 WHERE queue_key = turn.queue_key AND session = turn.session AND state <> 'dead'
@@ -92,7 +93,8 @@ UPDATE message SET state = 'ready' WHERE sequence IN (
         WHERE NOT EXISTS (
               SELECT 1 FROM message
                WHERE queue_key = turn.queue_key AND session = turn.session AND state <> 'dead'
-                 AND state IN ('ready', 'locked', 'waiting') AND (state <> 'waiting' OR delivery_count > 0)))
+                 AND state IN ('ready', 'locked', 'waiting')
+                 AND (state <> 'waiting' OR delivery_count > 0 OR visible_at <= :now)))
 RETURNING queue_key;
 
 -- name: cancel_message
