@@ -23,7 +23,7 @@ from tests.property.queue_model import Letter, QueueModel
 from tests.support.databases import Database, PostgresDatabase
 
 FULL = os.environ.get("BACKSTAY_TEST_CHAOS") == "full"
-EXAMPLES = {"sqlite": 1_000 if FULL else 60, "postgres": 300 if FULL else 15}
+EXAMPLES = {"sqlite": 1_000 if FULL else 150, "postgres": 300 if FULL else 30}
 
 LOCK = timedelta(seconds=10)
 MAX_DELIVERIES = 2

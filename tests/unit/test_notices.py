@@ -56,6 +56,14 @@ def test_that_something_is_held_back_or_no_longer_is_told_with_what_can_be_claim
     assert read(goes_on) == [Notice(LANE, controls=True, claimable=True)]
 
 
+def test_queues_are_told_by_their_names_each_once_and_few_at_a_time():
+    names = [f"{number:0{ID_LENGTH_MAX}}" for number in range(100)]
+    told = notices(Changes(settled=[], touched=[], queues=[*names, *names]), LANE)
+
+    assert sorted(chain.from_iterable(notice.queues for notice in read(told))) == names
+    assert max(len(notice.encode()) for notice in told) < TOO_LONG_BYTES
+
+
 def test_settled_tasks_are_told_by_their_ids_and_touched_ones_by_their_keys():
     changes = Changes(settled=settled("a", "b").settled, touched=[7, 8])
 

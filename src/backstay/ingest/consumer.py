@@ -237,9 +237,8 @@ class Consumer:
     async def _release(self, held: list[Held]) -> None:
         for one in held:
             self._keeper.let_go(one)
-            if not one.over:
-                with contextlib.suppress(BackstayError):
-                    await one.message.release()
+        # Those that cannot be given back come back when their locks run out.
+        await asyncio.gather(*(one.message.release() for one in held if not one.over), return_exceptions=True)
 
 
 def _is_cancelled(*, ours: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -16,6 +17,7 @@ from backstay.domain.durations import Duration, Instant, describe, duration, ins
 from backstay.domain.ids import new_id
 from backstay.domain.message import (
     Lock,
+    MessageRecord,
     NewMessage,
     Properties,
     Sent,
@@ -182,11 +184,21 @@ class Exchange:
         return False
 
     async def take(self, queue: str, limit: int) -> list[Message]:
-        """What there is now, up to ``limit``."""
-        records = await self.queues.receive(
-            queue, limit=limit, secret=secrets.token_hex(8), now=self._clock.now()
+        """What there is now, up to ``limit``; broken off, it leaves nothing locked."""
+        receiving = asyncio.ensure_future(
+            self.queues.receive(queue, limit=limit, secret=secrets.token_hex(8), now=self._clock.now())
         )
+        try:
+            records = await asyncio.shield(receiving)
+        except asyncio.CancelledError:
+            await self._give_back(receiving)
+            raise
         return [as_message(record, self) for record in records]
+
+    async def _give_back(self, receiving: asyncio.Future[list[MessageRecord]]) -> None:
+        with contextlib.suppress(BackstayError):
+            messages = [as_message(record, self) for record in await receiving]
+            await asyncio.gather(*(message.release() for message in messages))
 
     # Settle
 

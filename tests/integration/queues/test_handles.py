@@ -98,6 +98,25 @@ async def test_nobody_waits_longer_than_asked(database: Database):
         assert await client.queue("orders").receive(wait="50ms") == []
 
 
+async def test_a_receive_that_is_broken_off_leaves_nothing_locked(database: Database):
+    app = App("shop")
+    app.queue("orders")
+
+    async with app.client(store=database.store()) as client:
+        await client.queue("orders").send("a")
+        for steps in range(25):
+            receiving = asyncio.create_task(client.queue("orders").receive(wait="10s"))
+            for _ in range(steps):
+                await asyncio.sleep(0 if steps < 15 else 0.0002)
+            receiving.cancel()
+            await asyncio.wait([receiving])
+            for message in [] if receiving.cancelled() else receiving.result():
+                await message.release()
+
+        [message] = await client.queue("orders").receive()
+        assert message.delivery_count == 1
+
+
 async def test_a_topic_reaches_the_subscriptions_that_match(database: Database):
     app = App("bank")
     prices = app.topic("prices")

@@ -255,6 +255,15 @@ class MailingPromises(QueuePromises):
         await mail.complete(first)
         assert await mail.bodies() == ["later"]
 
+    async def test_a_scheduled_message_whose_time_has_come_is_before_what_is_sent_after(
+        self, mail: Mail, clock: ManualClock
+    ) -> None:
+        await mail.send("later", session="a", at=clock.now() + SECOND)
+        clock.pass_time(2 * SECOND)
+        await mail.send("after", session="a")
+
+        assert await mail.bodies() == ["later"]
+
     async def test_many_at_once_keep_each_session_in_order(self, mail: Mail) -> None:
         names = [f"s{number}" for number in range(10)]
         for turn in range(5):
