@@ -22,17 +22,22 @@ SELECT {queue_columns} FROM queue WHERE name IN (SELECT value FROM json_each(:na
 SELECT {queue_columns} FROM queue WHERE name > :after ORDER BY name LIMIT :limit;
 
 -- name: counts_of
--- By the index that holds each state; counted no further than anybody wants to know.
+-- By the index that holds each state, which the order leads to; counted no further than anybody wants to know.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM message
-         WHERE queue_key = queue.key AND state = 'ready' LIMIT :counted)),
+         WHERE queue_key = queue.key AND state = 'ready'
+         ORDER BY rank, sequence LIMIT :counted)),
        (SELECT count(*) FROM (SELECT 1 FROM message
-         WHERE queue_key = queue.key AND session IS NOT NULL AND state <> 'dead' AND state = 'behind' LIMIT :counted)),
+         WHERE queue_key = queue.key AND session IS NOT NULL AND state <> 'dead' AND state = 'behind'
+         ORDER BY session, state, sequence LIMIT :counted)),
        (SELECT count(*) FROM (SELECT 1 FROM message
-         WHERE queue_key = queue.key AND state = 'waiting' LIMIT :counted)),
+         WHERE queue_key = queue.key AND state = 'waiting'
+         ORDER BY visible_at LIMIT :counted)),
        (SELECT count(*) FROM (SELECT 1 FROM message
-         WHERE queue_key = queue.key AND state = 'locked' LIMIT :counted)),
+         WHERE queue_key = queue.key AND state = 'locked'
+         ORDER BY visible_at LIMIT :counted)),
        (SELECT count(*) FROM (SELECT 1 FROM message
-         WHERE queue_key = queue.key AND state = 'dead' LIMIT :counted))
+         WHERE queue_key = queue.key AND state = 'dead'
+         ORDER BY sequence LIMIT :counted))
   FROM queue WHERE key = :key;
 
 -- name: put_topic
@@ -105,13 +110,19 @@ RETURNING sequence;
 
 -- name: is_untidy
 -- Whether something is due: locks that ran out, messages that need wait no longer, messages that expired.
-SELECT EXISTS (SELECT 1 FROM message WHERE queue_key = :key AND state = 'locked' AND visible_at <= :now)
-    OR EXISTS (SELECT 1 FROM message WHERE queue_key = :key AND state = 'waiting' AND visible_at <= :now)
-    OR EXISTS (SELECT 1 FROM message WHERE queue_key = :key AND expires_at <= :now AND state <> 'locked');
+-- The order leads to the index, whatever is believed of how many there are.
+SELECT (SELECT 1 FROM message WHERE queue_key = :key AND state = 'locked' AND visible_at <= :now
+         ORDER BY visible_at LIMIT 1) IS NOT NULL
+    OR (SELECT 1 FROM message WHERE queue_key = :key AND state = 'waiting' AND visible_at <= :now
+         ORDER BY visible_at LIMIT 1) IS NOT NULL
+    OR (SELECT 1 FROM message
+         WHERE queue_key = :key AND expires_at IS NOT NULL AND expires_at <= :now AND state <> 'locked'
+         ORDER BY expires_at LIMIT 1) IS NOT NULL;
 
 -- name: has_ready
-SELECT EXISTS (SELECT 1 FROM message
-                WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > :now));
+SELECT (SELECT 1 FROM message
+         WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > :now)
+         ORDER BY rank, sequence LIMIT 1) IS NOT NULL;
 
 -- name: return_locked
 -- Whose lock ran out: received again, or, if that was often enough, set aside. Where it stood in its session
@@ -231,7 +242,7 @@ SELECT {message_columns} FROM (
         UNION ALL
        SELECT * FROM (SELECT 4, rank, sequence FROM message
                        WHERE queue_key = :key AND session IS NOT NULL AND state <> 'dead' AND state = 'behind'
-                       LIMIT :limit)) AS found
+                       ORDER BY session, state, sequence LIMIT :limit)) AS found
   JOIN message ON message.sequence = found.sequence
  ORDER BY found.part, found.place, found.sequence LIMIT :limit;
 
