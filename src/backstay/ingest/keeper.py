@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from backstay.clock import Clock
-from backstay.domain.message import RECEIVE_MAX
+from backstay.domain.message import LOCK_MOST, RECEIVE_MAX
 from backstay.errors import BackstayError, Unavailable
 from backstay.messaging.exchange import Exchange
 from backstay.messaging.message import Message
@@ -21,9 +21,11 @@ from backstay.observe import STORE_UNAVAILABLE, emit
 
 # Within one lock: a renewal that fails can be tried again, and once more.
 RENEWALS: Final = 3
-# A store that is away is asked again after this share of a renewal's time.
+# So many times as often a store is asked that did not answer.
 _RETRIES: Final = 5
 _SHORTEST_SECONDS: Final = 0.01
+# No two locks last equally long, to the millisecond: this much less is meant.
+_SHORTER: Final = 0.8
 
 
 class Held:
@@ -65,7 +67,8 @@ class Keeper:
         taken = [self._hold(message, asked) for message in await self._exchange.take(queue, limit)]
         for held in taken:
             self._held[held.message] = held
-        if taken and (self._pause is None or self._between() < self._pause):
+        # Only if locks last less than they did: what is in hand has to be renewed before long.
+        if taken and (self._pause is None or self._between() < self._pause * _SHORTER):
             self._called.set()
         return taken
 
@@ -78,18 +81,26 @@ class Keeper:
     async def run(self) -> None:
         """Renew for ever."""
         await self._called.wait()
+        renewed = True
         while True:
             self._called.clear()
-            self._pause = self._between()
+            self._pause = self._between() if renewed else self._between() / _RETRIES
             await within(self._pause, self._called)
-            if self._called.is_set():
-                continue
-            try:
+            if not self._called.is_set():
+                renewed = await self._try()
+                self.check()
+
+    async def _try(self) -> bool:
+        """Renew, if the store answers before the first lock runs out; whether it did."""
+        first = min((one.until for one in self._held.values() if not one.over), default=float("inf"))
+        left = max(_SHORTEST_SECONDS, first - self._clock.monotonic())
+        try:
+            async with asyncio.timeout(min(left, LOCK_MOST.total_seconds())):
                 await self.run_once()
-            except Unavailable as error:
-                emit(STORE_UNAVAILABLE, error=error)
-                await asyncio.sleep(self._pause / _RETRIES)
-            self.check()
+        except (Unavailable, TimeoutError) as error:
+            emit(STORE_UNAVAILABLE, error=error)
+            return False
+        return True
 
     async def run_once(self) -> None:
         """Renew what is in hand."""
