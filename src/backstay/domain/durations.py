@@ -54,7 +54,10 @@ def instant_of(value: Instant, *, now: datetime, name: str) -> datetime:
         raise InvalidInput(f"{name} {instant.isoformat()} has no time zone; write it with an offset or Z")
     if instant - now > LONGEST:
         raise InvalidInput(f"{name} {instant.isoformat()} lies more than 100 years ahead")
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:  # The first day of the calendar, in a zone where it began earlier.
+        raise InvalidInput(f"{name} {instant.isoformat()} lies before year 1 in UTC") from error
 
 
 def _written_instant(value: Duration, now: datetime, name: str) -> datetime:

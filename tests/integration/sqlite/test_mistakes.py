@@ -8,7 +8,7 @@ import pytest
 
 from backstay.errors import InvalidRequest
 from backstay.store import decisions
-from backstay.store.sqlite import SqliteStore, writer
+from backstay.store.sqlite import SqliteStore, inbox
 from backstay.testing import ManualClock
 from backstay.testing.promises.holder import Holder, submitted
 from backstay.testing.records import a_step, new_task
@@ -41,7 +41,7 @@ async def test_the_number_of_signals_to_one_task_is_limited(
 async def test_more_than_one_batch_of_work_is_written_in_order(
     store: SqliteStore, clock: ManualClock, alice: Holder, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(writer, "BATCH_MAX", 3)
+    monkeypatch.setattr(inbox, "BATCH_MAX", 3)
     task = await alice.hold("t")
 
     answers = [alice.post(task, steps=[a_step(output=b"%d" % number)]) for number in range(20)]
