@@ -132,10 +132,14 @@ class Client(Operator):
         With ``connection``, an asynchronous one to the store's database (asyncpg, psycopg, SQLAlchemy),
         the task is part of the transaction that the caller has open there: it is there, durable and
         run, once the caller commits.
+
+        ``reply_to``, ``"queue:NAME"`` or ``"topic:NAME"``, names where a message tells of each thing that
+        becomes of the task: received, started, completed, failed, undone.
         """
         task = self._door.new_task(
             workflow, input, id=id, complete_by=complete_by, reply_to=reply_to, attributes=attributes
         )
+        await self.exchange.make_destination(task.reply_to)
         if connection is not None:
             await self._door.submit_within(connection, task)
             return Handle(self, task.id)
@@ -193,6 +197,7 @@ class Client(Operator):
         except UnknownWorkflow:
             version = await self._version_elsewhere(workflow)
             task = self._door.foreign_task(workflow, version, input, **options)
+        await self.exchange.make_destination(task.reply_to)
         if key is None:
             return await self._door.submit(task)
         content = encode({"workflow": workflow, "input": input, **options}, "the submission")

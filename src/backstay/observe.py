@@ -28,6 +28,7 @@ STORE_DEAF: Final = "store_deaf"
 MESSAGE_DEAD: Final = "message_dead"
 MESSAGE_LOCK_LOST: Final = "message_lock_lost"
 MESSAGE_ABANDONED: Final = "message_abandoned"
+STATUS_LOST: Final = "status_lost"
 
 counters: Final[Counter[str]] = Counter()
 

@@ -13,6 +13,7 @@ from backstay.definitions.registry import Registry
 from backstay.definitions.workflows import Workflow
 from backstay.domain.durations import Instant, instant_of
 from backstay.domain.ids import new_id
+from backstay.domain.status import checked_reply_to
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, check_id
 from backstay.domain.text import is_text
@@ -22,7 +23,6 @@ from backstay.store.base import Store, Submitted
 
 ATTRIBUTES_MAX: Final = 32
 ATTRIBUTE_LENGTH_MAX: Final = 200
-REPLY_TO_LENGTH_MAX: Final = 200
 
 CompleteBy = Instant
 
@@ -123,7 +123,7 @@ class Door:
             version=version,
             input=data,
             hard_end=None if complete_by is None else self._hard_end(complete_by),
-            reply_to=None if reply_to is None else _checked_reply_to(reply_to),
+            reply_to=None if reply_to is None else checked_reply_to(reply_to),
             attributes={} if attributes is None else _checked_attributes(attributes),
             plan=plan,
         )
@@ -144,14 +144,6 @@ class Door:
                 f"complete_by {instant.isoformat()} lies in the past; now is {now.isoformat()}"
             )
         return instant
-
-
-def _checked_reply_to(reply_to: object) -> str:
-    if not is_text(reply_to) or not 1 <= len(reply_to) <= REPLY_TO_LENGTH_MAX:
-        raise InvalidInput(
-            f"reply_to is {reply_to!r:.60}; it must be text of 1 to {REPLY_TO_LENGTH_MAX} characters"
-        )
-    return reply_to
 
 
 def _checked_attributes(attributes: object) -> dict[str, str]:

@@ -6,9 +6,12 @@ from backstay.domain.lease import Owner
 from backstay.domain.states import TaskState
 from backstay.store.base import Transition
 from backstay.store.postgres.batch import Batch
+from backstay.store.postgres.messages import Messages
+from backstay.store.postgres.statuses import Statuses
 from backstay.testing.records import NOON, a_step, a_task, let_go
 
 ALICE = Owner("alice", 1)
+STATUSES = Statuses(Messages(schema="backstay", judged=lambda now: now))
 
 
 def turn(task_key: int, **changed: object) -> Transition:
@@ -22,7 +25,7 @@ def ending(task_key: int, *, parent: int | None = None, state: TaskState = TaskS
 
 def parted(*transitions: Transition, held: set[int]) -> tuple[list[Transition], list[Transition]]:
     """What a batch goes on with, and what it leaves, while the tasks ``held`` are another's."""
-    batch = Batch([(one, print) for one in transitions])
+    batch = Batch([(one, print) for one in transitions], STATUSES)
     batch._set_aside(held)
     return [one for (one, _), _ in batch.judged], [one for one, _ in batch.left]
 
@@ -59,7 +62,7 @@ def test_what_came_before_an_ending_that_is_left_is_written_and_what_comes_after
 
 def test_who_looks_again_parts_everything_anew():
     first, other = turn(1), turn(2)
-    batch = Batch([(first, print), (other, print)])
+    batch = Batch([(first, print), (other, print)], STATUSES)
 
     batch._set_aside({1})
     batch._set_aside({2})

@@ -18,6 +18,7 @@ class AlertKind(StrEnum):
     UNDO_MANUAL = "undo_manual"  # an undo is a person's work
     WORKFLOW_PAUSED = "workflow_paused"  # too many recoveries of one workflow
     AGENT_PAUSED = "agent_paused"  # too many recoveries of one agent's steps
+    SUBMISSION_CONFLICT = "submission_conflict"  # a message names a task that has other content
 
 
 #: Which alert tells of a pause that the supervisor made.

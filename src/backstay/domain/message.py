@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from backstay.domain.alert import NewAlert
 from backstay.domain.durations import LONGEST, describe
 from backstay.domain.task import check_id
 from backstay.domain.text import is_text
@@ -168,6 +169,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     delay: timedelta = timedelta(0)
     reason: str | None = None
     detail: str | None = None
+    # Calls a person, in the same commit.
+    alert: NewAlert | None = None
 
 
 class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):

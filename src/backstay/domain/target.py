@@ -14,3 +14,7 @@ def task_target(task_id: str) -> str:
 
 def control_target(subject: Subject, name: str) -> str:
     return f"{subject}:{name}"
+
+
+def queue_target(name: str) -> str:
+    return f"queue:{name}"

@@ -110,8 +110,13 @@ def check_id(value: object, *, name: str = "id") -> str:
 
 def child_id(parent_id: str, key: str) -> str:
     """The id of the child that ``parent_id`` starts under the journal key ``key``."""
-    derived = f"{parent_id}:{key}"
+    return derived_id(parent_id, key)
+
+
+def derived_id(id: str, rest: str) -> str:
+    """``id:rest``, or, where that is too long for an id, as much of ``id`` as fits and a digest."""
+    derived = f"{id}:{rest}"
     if len(derived) <= ID_LENGTH_MAX:
         return derived
     digest = hashlib.sha256(derived.encode()).hexdigest()
-    return f"{parent_id[: ID_LENGTH_MAX - len(digest) - 1]}:{digest}"
+    return f"{id[: ID_LENGTH_MAX - len(digest) - 1]}:{digest}"

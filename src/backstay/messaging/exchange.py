@@ -26,6 +26,7 @@ from backstay.domain.message import (
     checked_priority,
     checked_properties,
 )
+from backstay.domain.status import destination
 from backstay.domain.task import check_id
 from backstay.errors import BackstayError, InvalidRequest
 from backstay.messaging.bell import Bell, rung
@@ -74,6 +75,12 @@ class Exchange:
             self._made.add(name)
         elif (topic := self._registry.topic_of(name)) is not None:
             await self.make_topic(topic)
+
+    async def make_destination(self, reply_to: str | None) -> None:
+        """The same for the queue or topic at which the submitter of a task wants to be told."""
+        if reply_to is not None:
+            name, topic = destination(reply_to)
+            await (self.make_topic(name) if topic else self.make(name))
 
     async def make_topic(self, name: str) -> None:
         """The same for a topic with its subscriptions."""

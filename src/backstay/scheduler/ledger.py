@@ -214,6 +214,7 @@ class Ledger:
                     lock_number=task.lock_number,
                     at=task.updated_at,
                     steps=moves,
+                    replies=task.reply_to is not None,
                 ),
                 settle,
             )
@@ -234,6 +235,7 @@ class Ledger:
             children=self._children or (),
             consumed=self._consumed or (),
             alerts=self._alerts or (),
+            replies=task.reply_to is not None,
         )
         if self._alerts:
             settle = _telling(self._alerts, settle)
@@ -248,7 +250,14 @@ class Ledger:
 
     def _passing(self, owner: Owner, at: datetime, step: StepRecord) -> Transition:
         task = self.task
-        return Transition(owner=owner, task_key=task.key, lock_number=task.lock_number, at=at, steps=[step])
+        return Transition(
+            owner=owner,
+            task_key=task.key,
+            lock_number=task.lock_number,
+            at=at,
+            steps=[step],
+            replies=task.reply_to is not None,
+        )
 
     def _handed_over(self) -> None:
         self._began.clear()

@@ -151,6 +151,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     consumed: Sequence[tuple[int, str]] = ()
     # Whom this turn calls a person for.
     alerts: Sequence[NewAlert] = ()
+    # Whether the task's submitter wants to be told: what this turn means to it is told with it.
+    replies: bool = False
 
 
 class Standing(msgspec.Struct, frozen=True):

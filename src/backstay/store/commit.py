@@ -81,6 +81,8 @@ class Rows:
         self.children: list[tuple[NewTask, datetime]] = []
         self.consumed: list[tuple[int, int, str]] = []
         self.alerts: list[tuple[NewAlert, datetime]] = []
+        #: Of each task whose submitter wants to be told: when this run of it first wrote.
+        self.replying: dict[int, datetime] = {}
         for transition in transitions:
             self._add(transition)
 
@@ -100,11 +102,13 @@ class Rows:
             self.consumed.extend((transition.task_key, number, key) for number, key in transition.consumed)
         if transition.alerts:
             self.alerts.extend((alert, transition.at) for alert in transition.alerts)
+        if transition.replies:
+            self.replying.setdefault(transition.task_key, transition.at)
 
     @property
     def plain(self) -> bool:
         """Whether straight steps and plain endings are all there is, and nothing follows from them."""
-        if self.steps or self.consumed or self.children or self.alerts:
+        if self.steps or self.consumed or self.children or self.alerts or self.replying:
             return False
         # Who is left in another state may have been called meanwhile; a parent has to be woken.
         return all(ended_plainly(task) and task.parent_key is None for task in self.tasks.values())

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from backstay.domain.alert import NewAlert
 from backstay.domain.message import (
     Action,
     Lock,
@@ -242,6 +243,11 @@ class Verdicts:
             and self._is_found(known)
             and self._found[known.sequence][2] == MessageState.DEAD
         )
+
+    @property
+    def alerts(self) -> list[NewAlert]:
+        """What calls a person, of what was done."""
+        return [one.alert for known, one in self._each() if one.alert is not None and self._is_found(known)]
 
     def answers(self) -> list[BackstayError | None]:
         return [

@@ -29,6 +29,7 @@ from backstay.testing.promises.operator import OperatorPromises
 from backstay.testing.promises.payloads import PayloadPromises
 from backstay.testing.promises.records import RecordPromises
 from backstay.testing.promises.rounds import RoundPromises
+from backstay.testing.promises.statuses import StatusPromises
 from backstay.testing.promises.submission import SubmissionPromises
 from backstay.testing.promises.transitions import TransitionPromises
 from backstay.testing.promises.waiting import WaitingPromises
@@ -52,5 +53,6 @@ class StoreSuite(
     ControlPromises,
     AlertPromises,
     RecordPromises,
+    StatusPromises,
 ):
     """Everything that a state store promises."""

@@ -180,6 +180,16 @@ async def test_attributes_at_their_limits_are_kept(client: Client):
     assert (await client.task(handle.id)).attributes == attributes
 
 
-@pytest.mark.parametrize("reply_to", ["", "x" * 201, 5, b"queue", "\ud800", "queue\0"], ids=ascii)
-async def test_reply_to_has_limits(client: Client, refused: Any, reply_to: Any):
+@pytest.mark.parametrize(
+    "reply_to",
+    ["", "desk", "x" * 201, 5, b"queue:a", "\ud800", "queue", "queue:", "queue:a\0", "kafka:a", "topic:a b"],
+    ids=ascii,
+)
+async def test_reply_to_names_a_queue_or_a_topic(client: Client, refused: Any, reply_to: Any):
     await refused(InvalidInput, "reply_to", client.submit("idle", reply_to=reply_to))
+
+
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+async def test_reply_to_leads_to_something_that_is_there(client: Client, refused: Any, kind: str):
+    remedy = rf"there is no {kind} 'desk'; declare it first, with app\.{kind}\('desk'\)"
+    await refused(InvalidInput, remedy, client.submit("idle", reply_to=f"{kind}:desk"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from backstay import App, Client, IdConflict
-from backstay.errors import UnknownTask
+from backstay.clock import SystemClock
+from backstay.domain.message import Queue
+from backstay.errors import InvalidInput, UnknownTask
 from tests.integration.callers.conftest import INLINE_BYTES_MAX
 from tests.integration.callers.drivers import Caller
 from tests.support.databases import Database
@@ -35,8 +38,11 @@ def rows_of_task(database: Database, task_id: str) -> list[tuple[object, ...]]:
     )
     step = "SELECT step.* FROM step JOIN task ON task.key = step.task_key WHERE task.id = ?"
     payload = "SELECT payload.* FROM payload JOIN task ON task.key = payload.task_key WHERE task.id = ?"
-    belongings = [row[1:] for query in (step, payload) for row in database.rows(query, task_id)]
-    assert len(belongings) == 2
+    told = "SELECT told.* FROM told JOIN task ON task.key = told.task_key WHERE task.id = ?"
+    message = "SELECT message.sequence, state, priority FROM message WHERE id = ? || ':received:1'"
+    queries = (step, payload, told, message)
+    belongings = [row[1:] for query in queries for row in database.rows(query, task_id)]
+    assert len(belongings) == 4
     return database.rows(task, task_id) + belongings
 
 
@@ -96,15 +102,46 @@ async def test_what_is_written_is_what_a_submission_without_a_transaction_writes
 ):
     options: dict[str, Any] = {
         "complete_by": "2090-01-01T00:00:00Z",
-        "reply_to": "desk",
+        "reply_to": "queue:desk",
         "attributes": {"city": "Łódź"},
     }
+    await client.exchange.queues.declare(Queue(name="desk"), now=SystemClock().now())
     await caller.begin()
     await caller.submit(client, "deliver", LARGE, id="within", **options)
     await caller.commit()
     await client.submit("deliver", LARGE, id="alone", **options)
 
     assert rows_of_task(database, "within") == rows_of_task(database, "alone")
+
+
+async def test_that_a_task_was_received_is_told_once_the_caller_commits(
+    client: Client, database: Database, caller: Caller
+):
+    desk = client.queue("desk")
+    await client.exchange.queues.declare(Queue(name="desk"), now=SystemClock().now())
+    await caller.begin()
+    await caller.order("drone")
+    await caller.submit(client, "deliver", "drone", id="rolled-back", reply_to="queue:desk")
+    await caller.roll_back()
+    await caller.begin()
+    await caller.submit(client, "deliver", "drone", id="delivery-1", reply_to="queue:desk")
+    await caller.commit()
+
+    [message] = await desk.receive(max=10, wait=timedelta(seconds=SOON))
+    assert (message.id, message.body["status"]) == ("delivery-1:received:1", "received")
+    assert database.rows("SELECT status, sequence FROM told") == [("received", 1)]
+
+
+async def test_who_cannot_be_told_is_refused_and_the_transaction_goes_on(
+    client: Client, database: Database, caller: Caller
+):
+    await caller.begin()
+    await caller.order("drone")
+    with pytest.raises(InvalidInput, match="there is no queue 'nobodys'"):
+        await caller.submit(client, "deliver", "drone", reply_to="queue:nobodys")
+    await caller.commit()
+
+    assert written(database) == (["drone"], [])
 
 
 async def test_a_large_input_with_a_plan_runs(app: App, client: Client, database: Database, caller: Caller):

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from backstay.api.bodies import MARGIN_BYTES, NESTING_MAX
+from backstay.domain.message import Queue
 from backstay.errors import StoreUnavailable
 from tests.integration.http.conftest import Serve
 from tests.support.serving import Served
@@ -38,11 +39,12 @@ async def test_a_task_is_accepted_with_its_location(served: Served):
 
 
 async def test_everything_that_may_be_said_is_kept(served: Served):
+    await served.store.queues.declare(Queue(name="replies"), now=served.clock.now())
     said = {
         **ORDER,
         "id": "order-1",
         "complete_by": "2030-01-02T00:00:00+02:00",
-        "reply_to": "kafka:replies",
+        "reply_to": "queue:replies",
         "attributes": {"customer": "ann"},
     }
 
@@ -50,6 +52,7 @@ async def test_everything_that_may_be_said_is_kept(served: Served):
 
     assert (task["id"], task["attributes"]) == ("order-1", {"customer": "ann"})
     assert task["hard_end"] == "2030-01-01T22:00:00Z"
+    assert [one.id for one in await served.store.queues.peek("replies", limit=10)] == ["order-1:received:1"]
 
 
 async def test_the_same_id_with_the_same_content_is_the_same_task(served: Served):
@@ -236,6 +239,8 @@ async def test_a_key_that_is_none_is_refused(served: Served, key: str):
         ({**ORDER, "complete_by": "9999-12-31T23:59:59-14:00"}, 422, "complete_by"),
         ({**ORDER, "complete_by": "soon"}, 422, "complete_by is 'soon'"),
         ({**ORDER, "reply_to": ""}, 422, "reply_to"),
+        ({**ORDER, "reply_to": "kafka:replies"}, 422, "queue:NAME"),
+        ({**ORDER, "reply_to": "queue:nobodys"}, 422, "declare it first"),
         ({**ORDER, "attributes": {"a": 1}}, 422, "$.attributes"),
         ({**ORDER, "attributes": {"a": "x" * 201}}, 422, "attribute 'a' is too long"),
         ({**ORDER, "attributes": {"a\0": "x"}}, 422, "NUL"),

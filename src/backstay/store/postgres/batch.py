@@ -14,14 +14,16 @@ from backstay.errors import BackstayError, Conflict
 from backstay.store.base import Changes, Posted, Transition
 from backstay.store.commit import Fences, Rows, judged_together, owners
 from backstay.store.postgres.connection import REFUSALS
+from backstay.store.postgres.statuses import Statuses
 from backstay.store.postgres.tables import Tables
 
 
 class Batch:
     """What became of each transition, once ``write`` has been committed."""
 
-    def __init__(self, posted: list[Posted]) -> None:
+    def __init__(self, posted: list[Posted], statuses: Statuses) -> None:
         self._all = posted
+        self._statuses = statuses
         self.in_parts = False
         # Those that were judged, with why they were refused; and those that must be tried again.
         self.judged: list[tuple[Posted, BackstayError | None]] = []
@@ -38,9 +40,9 @@ class Batch:
         self.judged = [(one, fences.refusal(one[0])) for one, _ in self.judged]
         accepted = [transition for (transition, _), refusal in self.judged if refusal is None]
         if not self.in_parts:
-            await _write(tables, accepted, changes)
+            await self._write(tables, accepted, changes)
             return
-        refusals = await _write_in_parts(tables, accepted, changes)
+        refusals = await self._write_in_parts(tables, accepted, changes)
         self.judged = [(one, refusal or refusals.get(id(one[0]))) for one, refusal in self.judged]
 
     async def _write_plainly(self, tables: Tables, changes: Changes) -> bool:
@@ -65,6 +67,42 @@ class Batch:
             else:
                 self.judged.append((one, None))
 
+    async def _write(self, tables: Tables, transitions: list[Transition], changes: Changes) -> None:
+        rows = Rows(transitions)
+        known = await self._statuses.correspondents(tables, [*rows.replying])
+        if rows.began:
+            await tables.begin_steps(rows.began)
+        if rows.completed:
+            await tables.complete_steps(rows.completed)
+        await tables.put_steps(rows.steps.values())
+        await tables.run_rows(
+            "consume_signal", [(key, task_key, number) for task_key, number, key in rows.consumed]
+        )
+        await tables.insert_tasks(rows.children)
+        await tables.put_alerts(rows.alerts)
+        if rows.tasks:
+            await _put_tasks(tables, rows)
+        await self._statuses.tell_of_rows(tables, changes, known, rows)
+        rows.report(changes)
+
+    async def _write_in_parts(
+        self, tables: Tables, transitions: list[Transition], changes: Changes
+    ) -> dict[int, BackstayError]:
+        """Write those that break no rule of the schema; the refusals of the others, by identity."""
+        await tables.connection.execute("SAVEPOINT part")
+        try:
+            await self._write(tables, transitions, changes)
+        except REFUSALS as error:
+            await tables.connection.execute("ROLLBACK TO part")
+            if len(transitions) == 1:
+                return {id(transitions[0]): Conflict(f"the store refused a transition: {error}")}
+        else:
+            await tables.connection.execute("RELEASE part")
+            return {}
+        half = len(transitions) // 2
+        first = await self._write_in_parts(tables, transitions[:half], changes)
+        return first | await self._write_in_parts(tables, transitions[half:], changes)
+
 
 def _keys(transitions: Iterable[Transition]) -> set[int]:
     """The tasks that must be locked: those that are written, and parents that may have to be woken."""
@@ -77,23 +115,6 @@ def _keys(transitions: Iterable[Transition]) -> set[int]:
     return keys
 
 
-async def _write(tables: Tables, transitions: list[Transition], changes: Changes) -> None:
-    rows = Rows(transitions)
-    if rows.began:
-        await tables.begin_steps(rows.began)
-    if rows.completed:
-        await tables.complete_steps(rows.completed)
-    await tables.put_steps(rows.steps.values())
-    await tables.run_rows(
-        "consume_signal", [(key, task_key, number) for task_key, number, key in rows.consumed]
-    )
-    await tables.insert_tasks(rows.children)
-    await tables.put_alerts(rows.alerts)
-    if rows.tasks:
-        await _put_tasks(tables, rows)
-    rows.report(changes)
-
-
 async def _put_tasks(tables: Tables, rows: Rows) -> None:
     await tables.put_tasks(rows.tasks.values())
     now = max(task.updated_at for task in rows.tasks.values())
@@ -103,22 +124,3 @@ async def _put_tasks(tables: Tables, rows: Rows) -> None:
     await tables.run_on("unpark_called", [key for key, task in rows.tasks.items() if task.parked], now)
     stopped = [key for key, task in rows.tasks.items() if task.state is TaskState.ERROR]
     await tables.run_on("obey_requests", stopped, now)
-
-
-async def _write_in_parts(
-    tables: Tables, transitions: list[Transition], changes: Changes
-) -> dict[int, BackstayError]:
-    """Write those that break no rule of the schema; the refusals of the others, by identity."""
-    await tables.connection.execute("SAVEPOINT part")
-    try:
-        await _write(tables, transitions, changes)
-    except REFUSALS as error:
-        await tables.connection.execute("ROLLBACK TO part")
-        if len(transitions) == 1:
-            return {id(transitions[0]): Conflict(f"the store refused a transition: {error}")}
-    else:
-        await tables.connection.execute("RELEASE part")
-        return {}
-    half = len(transitions) // 2
-    first = await _write_in_parts(tables, transitions[:half], changes)
-    return first | await _write_in_parts(tables, transitions[half:], changes)

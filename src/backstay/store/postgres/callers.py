@@ -27,6 +27,7 @@ from backstay.store.callers import (
 from backstay.store.postgres.connection import Server
 from backstay.store.postgres.drivers import AsyncDriver, Driver, Wordings, async_driver_of, driver_of
 from backstay.store.postgres.entering import Entering, Entrance
+from backstay.store.postgres.statuses import Statuses
 
 ACCEPTED: Final[Accepted] = {
     Way.SUBMIT: (
@@ -45,13 +46,23 @@ class Callers:
     """The ways into callers' transactions on one store."""
 
     def __init__(
-        self, server: Server, named_queries: Mapping[str, str], *, channel: str, inline_bytes_max: int
+        self,
+        server: Server,
+        named_queries: Mapping[str, str],
+        *,
+        channel: str,
+        inline_bytes_max: int,
+        statuses: Statuses,
     ) -> None:
         self._server = server
         self._label = server.address.label
         self._wordings = Wordings(named_queries)
         self._entrance = Entrance(
-            server.address, self._wordings.numbered, channel=channel, inline_bytes_max=inline_bytes_max
+            server.address,
+            self._wordings.numbered,
+            channel=channel,
+            inline_bytes_max=inline_bytes_max,
+            statuses=statuses,
         )
 
     async def submit_within(self, connection: object, new: NewTask, *, now: datetime) -> Submitted:

@@ -9,6 +9,7 @@ rolled back, so that nobody can commit half a task.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Generator, Iterable
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -21,12 +22,13 @@ from backstay.store.base import Changes, Submitted
 from backstay.store.callers import no_transaction
 from backstay.store.decisions import known_task
 from backstay.store.postgres.news import notices
+from backstay.store.postgres.statuses import Statuses
 from backstay.store.postgres.tables import SHAPE, Queries
 from backstay.store.postgres.url import Address
 from backstay.store.rows import TASK_VALUES, Outgoing, Row, claimed_values
 
 # By nobody's session: our own process, too, hears of the commit in no other way.
-_CLAIMABLE: Final = notices(Changes(claimable=True), by="caller")
+_BY: Final = "caller"
 
 
 class Statement(NamedTuple):
@@ -40,10 +42,36 @@ Entering = Generator[Statement, list[Row], Submitted]
 Asking = Generator[Statement, list[Row], None]
 
 
+class _Asked:
+    """Where coroutines may put their queries: each goes to whoever runs the statements of the generator."""
+
+    async def run(self, query: str, **values: Any) -> list[Row]:
+        # Some drivers take a tuple for a row, and only a list for an array.
+        listed = {name: [*value] if isinstance(value, tuple) else value for name, value in values.items()}
+        return await _yielded(Statement(query, listed))
+
+
+@types.coroutine
+def _yielded(statement: Statement) -> Generator[Statement, list[Row], list[Row]]:
+    return (yield statement)
+
+
+_ASKED: Final = _Asked()
+
+
 class Entrance:
     """Enters tasks into one store."""
 
-    def __init__(self, address: Address, queries: Queries, *, channel: str, inline_bytes_max: int) -> None:
+    def __init__(
+        self,
+        address: Address,
+        queries: Queries,
+        *,
+        channel: str,
+        inline_bytes_max: int,
+        statuses: Statuses,
+    ) -> None:
+        self._statuses = statuses
         self._address = address
         self._queries = queries
         self._channel = channel
@@ -57,13 +85,18 @@ class Entrance:
         yield from self._check_store()
         if not is_in_transaction():
             raise no_transaction()
+        missing = yield from self._statuses.missing(_ASKED, [new]).__await__()
+        for error in missing.values():
+            raise error
         outgoing = Outgoing(self._inline_bytes_max)
         inserted = yield self._over_rows("insert_task", [SHAPE.new_task_row(new, now, outgoing)])
         if not inserted:
             return (yield from self._known(new))
         key: int = inserted[0][1]
         yield from self._put_what_belongs_to_it(key, new, outgoing)
-        yield Statement("notify", {"channel": self._channel, "notices": _CLAIMABLE})
+        changes = Changes(claimable=True)
+        yield from self._statuses.tell_of_entry(_ASKED, changes, [(key, new, now)]).__await__()
+        yield Statement("notify", {"channel": self._channel, "notices": notices(changes, by=_BY)})
         return Submitted(first_record(key, new, now), created=True)
 
     def _check_store(self) -> Asking:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, Protocol
 
 from backstay.domain.message import TOO_MANY_DELIVERIES, Sent, Settlement
+from backstay.domain.status import Destination
 from backstay.errors import BackstayError
 from backstay.store.base import Changes
 from backstay.store.postgres.tables import Judged, Tables
@@ -31,6 +32,12 @@ SHAPE: Final = QueueShape(
 )
 
 
+class Asked(Protocol):
+    """What a query can be put to: our own connection, or in whatever way a caller's is spoken to."""
+
+    async def run(self, query: str, **values: Any) -> list[Row]: ...
+
+
 class Messages:
     """Messages in one schema."""
 
@@ -39,7 +46,7 @@ class Messages:
         self._judged = judged
 
     async def send(
-        self, tables: Tables, changes: Changes, messages: Sequence[Dated]
+        self, tables: Asked, changes: Changes, messages: Sequence[Dated]
     ) -> list[Sent | BackstayError]:
         """Put messages into their queues; the answer to each."""
         posting = Posting(messages)
@@ -85,13 +92,14 @@ class Messages:
             )
             for sequence, key, session, state in left:
                 verdicts.found(sequence, key, session, state)
+        await tables.put_alerts((alert, now) for alert in verdicts.alerts)
         changes.queues.extend(verdicts.ready_in)
         await self.take_turns(tables, changes, verdicts.turns, verdicts.queues, judged)
         return verdicts
 
     async def take_turns(
         self,
-        tables: Tables,
+        tables: Asked,
         changes: Changes,
         touched: Iterable[tuple[int, str | None]],
         names: Mapping[int, str],
@@ -120,14 +128,22 @@ def held_columns(deliveries: Sequence[Held]) -> Values:
     }
 
 
-async def _queues(tables: Tables, names: Sequence[str]) -> dict[str, KnownQueue]:
+async def places(tables: Asked, wanted: Collection[Destination]) -> set[Destination]:
+    """Those of these queues and topics that there are."""
+    queues = await _queues(tables, sorted({name for name, topic in wanted if not topic}))
+    topics = await _topics(tables, sorted({name for name, topic in wanted if topic}))
+    found = [*(Destination(name, topic=False) for name in queues)]
+    return {*found, *(Destination(name, topic=True) for name in topics)}
+
+
+async def _queues(tables: Asked, names: Sequence[str]) -> dict[str, KnownQueue]:
     if not names:
         return {}
     found = map(SHAPE.known_queue, await tables.run("queues_of", names=names))
     return {one.queue.name: one for one in found}
 
 
-async def _topics(tables: Tables, names: Sequence[str]) -> dict[str, list[Subscriber]]:
+async def _topics(tables: Asked, names: Sequence[str]) -> dict[str, list[Subscriber]]:
     if not names:
         return {}
     return as_subscribers(await tables.run("subscriptions_of", names=names), SHAPE.known_queue)

@@ -32,6 +32,7 @@ from backstay.store.postgres.lane import (
 )
 from backstay.store.postgres.news import News
 from backstay.store.postgres.settling import Settling
+from backstay.store.postgres.statuses import Statuses
 from backstay.store.postgres.submissions import TOGETHER, Answers, Submission, SubmissionBatch, answer_all
 from backstay.store.postgres.tables import Queries, Tables
 
@@ -53,8 +54,10 @@ class Session:
         connections: int,
         inline_bytes_max: int,
         boundary: Boundary | None,
+        statuses: Statuses,
     ) -> None:
         self._server = server
+        self._statuses = statuses
         self._queries = queries
         self._channel = channel
         self._inline_bytes_max = inline_bytes_max
@@ -121,7 +124,7 @@ class Session:
 
     async def _commit_transitions(self, posted: list[Posted]) -> list[Posted]:
         """Write transitions; those come back that another transaction stands in the way of."""
-        batch = Batch(posted)
+        batch = Batch(posted, self._statuses)
         lane = self._transitions_lane
         try:
             _, changes = await lane.transact(batch.write, patience=FOREVER)
@@ -134,7 +137,7 @@ class Session:
 
     async def _commit_submissions(self, submissions: list[Submission]) -> list[Submission]:
         """Enter tasks; those come back whose ids another transaction holds on to."""
-        batch = SubmissionBatch(submissions, self._server)
+        batch = SubmissionBatch(submissions, self._server, self._statuses)
         try:
             _, changes = await self._submissions_lane.transact(batch.write)
         except BackstayError as error:

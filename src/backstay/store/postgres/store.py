@@ -48,6 +48,7 @@ from backstay.store.postgres.queues import PostgresQueues
 from backstay.store.postgres.records import PostgresRecords
 from backstay.store.postgres.schema import is_store, migrate
 from backstay.store.postgres.session import Session
+from backstay.store.postgres.statuses import Statuses
 from backstay.store.postgres.submissions import Answers
 from backstay.store.postgres.supervision import PostgresSupervision
 from backstay.store.postgres.tables import SHAPE, Tables
@@ -83,12 +84,17 @@ class PostgresStore:
         self._contact = Contact(SystemClock())
         self._channel = f"backstay_{address.schema}"
         self._connections = connections
-        self._callers = Callers(
-            self._server, named_queries, channel=self._channel, inline_bytes_max=inline_bytes_max
-        )
         self._records = PostgresRecords(lambda: self._session, schema=address.schema, judged=self._judged)
         self._queues = PostgresQueues(
             lambda: self._session, self.listen, schema=address.schema, judged=self._judged
+        )
+        self._statuses = Statuses(self._queues.messages)
+        self._callers = Callers(
+            self._server,
+            named_queries,
+            channel=self._channel,
+            inline_bytes_max=inline_bytes_max,
+            statuses=self._statuses,
         )
         self._supervision = PostgresSupervision(
             lambda: self._session,
@@ -129,6 +135,7 @@ class PostgresStore:
             connections=self._connections,
             inline_bytes_max=self._inline_bytes_max,
             boundary=self._boundary,
+            statuses=self._statuses,
         )
 
     async def _prepare(self, *, must_exist: bool) -> None:
@@ -267,6 +274,7 @@ class PostgresStore:
     ) -> TaskRecord:
         async def operation(tables: Tables, changes: Changes) -> TaskRecord:
             before = await _locked(tables, task_id)
+            told = await self._statuses.correspondents(tables, [before.key] if before.reply_to else [])
             amendment = change(before, await tables.journal(before.key))
             after = msgspec.structs.replace(amendment.task, updated_at=now)
             if amendment.forget_journal:
@@ -280,6 +288,7 @@ class PostgresStore:
             if act is not None:
                 await tables.record(act, now, before=facts(before), after=facts(after))
                 await tables.take_up(act, now)
+            await self._statuses.tell_of_amendment(tables, changes, told, after)
             amended(after, changes)
             return after
 

@@ -10,18 +10,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 import asyncpg
 
+from backstay.domain.status import Destination, destination
 from backstay.domain.task import NewTask, first_record
 from backstay.errors import BackstayError
 from backstay.store.base import Changes, Submitted
 from backstay.store.decisions import known_task
 from backstay.store.postgres.connection import REFUSALS, Server
+from backstay.store.postgres.statuses import Statuses
 from backstay.store.postgres.tables import Tables
 
 # So long a submission waits for a transaction that holds on to its id.
@@ -63,8 +65,9 @@ def answer_all(submissions: list[Submission], error: BackstayError) -> None:
 class SubmissionBatch:
     """What became of each submission, once ``write`` has been committed."""
 
-    def __init__(self, submissions: list[Submission], server: Server) -> None:
+    def __init__(self, submissions: list[Submission], server: Server, statuses: Statuses) -> None:
         self._all = submissions
+        self._statuses = statuses
         self._server = server
         self._answers: list[tuple[Submission, Answers | BackstayError]] = []
         # Somebody holds on to an id of these; for those there was no time.
@@ -78,17 +81,17 @@ class SubmissionBatch:
         fresh = [one for one in self._all if one.give_up_at is None]
         alone = deque(one for one in self._all if one.give_up_at is not None)
         if fresh:
-            alone.extendleft(reversed(await self._enter(tables, fresh)))
+            alone.extendleft(reversed(await self._enter(tables, changes, fresh)))
         while alone and time.monotonic() < enough_at:
             await tables.connection.execute(_ALONE)
-            await self._enter(tables, [alone.popleft()])
+            await self._enter(tables, changes, [alone.popleft()])
         self._untried = [*alone]
         changes.claimable = bool(self._answers)
 
-    async def _enter(self, tables: Tables, group: list[Submission]) -> list[Submission]:
+    async def _enter(self, tables: Tables, changes: Changes, group: list[Submission]) -> list[Submission]:
         """Enter a group; when one of several is in trouble, none is entered, and all of them come back."""
         try:
-            answers = await _entered(tables, group)
+            answers = await self._entered(tables, changes, group)
         except (asyncpg.LockNotAvailableError, *REFUSALS) as error:
             await tables.connection.execute("ROLLBACK TO submissions")
             if len(group) > 1:
@@ -100,6 +103,34 @@ class SubmissionBatch:
         else:
             self._answers += zip(group, answers, strict=True)
         return []
+
+    async def _entered(
+        self, tables: Tables, changes: Changes, submissions: list[Submission]
+    ) -> list[Answers]:
+        """Enter new tasks and answer for those that cannot be, or whose ids are taken."""
+        every = [(task, submission.now) for submission in submissions for task in submission.tasks]
+        missing = await self._statuses.missing(tables, (task for task, _ in every))
+        wanted = [(task, now) for task, now in every if _refusal(task, missing) is None]
+        keys = await tables.insert_tasks(wanted)
+        created: dict[str, NewTask] = {}
+        for task, _ in wanted:
+            if task.id in keys:
+                created.setdefault(task.id, task)
+        entered = {
+            task.id: (keys[task.id], task, now) for task, now in wanted if created.get(task.id) is task
+        }
+        await self._statuses.tell_of_entry(tables, changes, [*entered.values()])
+        others = sorted({task.id for task, _ in wanted if created.get(task.id) is not task})
+        known = {task.id: task for task in await tables.tasks_by_id(others)} if others else {}
+
+        def answer(task: NewTask, now: datetime) -> Submitted | BackstayError:
+            if (refusal := _refusal(task, missing)) is not None:
+                return refusal
+            if created.get(task.id) is task:
+                return Submitted(first_record(keys[task.id], task, now), created=True)
+            return known_task(task, known[task.id])
+
+        return [[answer(task, one.now) for task in one.tasks] for one in submissions]
 
     def settle(self) -> list[Submission]:
         """Give the answers; those come back that must be tried again."""
@@ -116,20 +147,5 @@ class SubmissionBatch:
         return [submission for submission in left if not submission.future.done()]
 
 
-async def _entered(tables: Tables, submissions: list[Submission]) -> list[Answers]:
-    """Enter new tasks and answer for those whose ids are taken."""
-    wanted = [(task, submission.now) for submission in submissions for task in submission.tasks]
-    keys = await tables.insert_tasks(wanted)
-    created: dict[str, NewTask] = {}
-    for task, _ in wanted:
-        if task.id in keys:
-            created.setdefault(task.id, task)
-    others = sorted({task.id for task, _ in wanted if created.get(task.id) is not task})
-    known = {task.id: task for task in await tables.tasks_by_id(others)} if others else {}
-
-    def answer(task: NewTask, now: datetime) -> Submitted | BackstayError:
-        if created.get(task.id) is task:
-            return Submitted(first_record(keys[task.id], task, now), created=True)
-        return known_task(task, known[task.id])
-
-    return [[answer(task, one.now) for task in one.tasks] for one in submissions]
+def _refusal(task: NewTask, missing: Mapping[Destination, BackstayError]) -> BackstayError | None:
+    return None if task.reply_to is None else missing.get(destination(task.reply_to))

@@ -9,6 +9,7 @@ from backstay.store.commit import Fences, Rows, judged_together, owners, task_ke
 from backstay.store.sqlite.claims import Claim
 from backstay.store.sqlite.connection import REFUSALS
 from backstay.store.sqlite.document import Document, Entering
+from backstay.store.sqlite.statuses import correspondents, tell_of_rows
 from backstay.store.sqlite.tables import Tables
 
 
@@ -87,7 +88,9 @@ def _write(tables: Tables, transitions: list[Transition], changes: Changes) -> B
     rows = Rows(transitions)
     tables.connection.execute("SAVEPOINT transitions")
     try:
+        known = correspondents(tables, [*rows.replying])
         _put_rows(tables, rows)
+        tell_of_rows(tables, changes, known, rows)
     except REFUSALS as error:
         tables.connection.execute("ROLLBACK TO transitions")
         tables.connection.execute("RELEASE transitions")

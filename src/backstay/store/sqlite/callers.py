@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from backstay.domain.task import NewTask
 from backstay.errors import BackstayError, InvalidRequest, StoreUnavailable
-from backstay.store.base import Submitted
+from backstay.store.base import Changes, Submitted
 from backstay.store.callers import (
     Accepted,
     Kind,
@@ -28,6 +28,7 @@ from backstay.store.callers import (
     unusable,
 )
 from backstay.store.sqlite.connection import translated
+from backstay.store.sqlite.statuses import enter
 from backstay.store.sqlite.tables import Tables
 
 ACCEPTED: Final[Accepted] = {
@@ -59,7 +60,8 @@ class Callers:
             if not own.in_transaction:
                 raise no_transaction()
             with _all_or_nothing(own):
-                answer = self._tables(own).enter(new, now)
+                # What this changes, the process sees by itself: it is another connection that writes.
+                answer = enter(self._tables(own), Changes(), new, now)
         if isinstance(answer, BackstayError):
             raise answer
         return answer

@@ -61,8 +61,8 @@ class Document:
             self.values["tasks"] = as_json(others)
 
     def can_enter(self, entering: Entering) -> bool:
-        """Whether rows are all they need: a plan, and the payload of a large input, want the task's key."""
-        return not any(new.plan or self._outgoing.is_large(new.input) for new, _ in entering)
+        """Whether rows are all they need: a plan, a large input and who is to be told want the task's key."""
+        return not any(new.plan or new.reply_to or self._outgoing.is_large(new.input) for new, _ in entering)
 
     def enter(self, entering: Entering) -> None:
         if entering:

@@ -13,6 +13,7 @@ from backstay.domain.task import NewTask
 from backstay.errors import BackstayError
 from backstay.store.base import Changes, Claimed, Posted, Submitted
 from backstay.store.sqlite.claims import Claim, OpenClaims
+from backstay.store.sqlite.statuses import enter
 from backstay.store.sqlite.tables import Tables
 
 BATCH_MAX: Final = 5_000
@@ -36,8 +37,8 @@ class Submission:
     now: datetime
     future: asyncio.Future[Any]
 
-    def enter(self, tables: Tables, _changes: Changes) -> Answers:
-        return [tables.enter(task, self.now) for task in self.tasks]
+    def enter(self, tables: Tables, changes: Changes) -> Answers:
+        return [enter(tables, changes, task, self.now) for task in self.tasks]
 
 
 Entry = Posted | Submission | Call | Claim

@@ -8,6 +8,7 @@ from typing import Final
 
 from backstay.domain.instants import instant, micros, micros_in
 from backstay.domain.message import TOO_MANY_DELIVERIES, Sent, Settlement
+from backstay.domain.status import Destination
 from backstay.errors import BackstayError
 from backstay.store.base import Changes
 from backstay.store.posting import (
@@ -77,9 +78,16 @@ def settle_messages(
         )
         for sequence, key, session, state in left.fetchall():
             verdicts.found(sequence, key, session, state)
+    tables.put_alerts((alert, now) for alert in verdicts.alerts)
     changes.queues.extend(verdicts.ready_in)
     take_turns(tables, changes, verdicts.turns, verdicts.queues, now)
     return verdicts
+
+
+def is_there(tables: Tables, to: Destination) -> bool:
+    """Whether there is such a queue or topic."""
+    found = _topics(tables, [to.name]) if to.topic else _queues(tables, [to.name])
+    return bool(found)
 
 
 def take_turns(

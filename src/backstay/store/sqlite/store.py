@@ -51,6 +51,7 @@ from backstay.store.sqlite.records import SqliteRecords
 from backstay.store.sqlite.rows import SHAPE
 from backstay.store.sqlite.schema import is_store, migrate
 from backstay.store.sqlite.session import Session
+from backstay.store.sqlite.statuses import correspondents, tell_of_amendment
 from backstay.store.sqlite.supervision import SqliteSupervision
 from backstay.store.sqlite.tables import Tables, prepare
 from backstay.store.sqlite.writer import Boundary
@@ -224,6 +225,7 @@ class SqliteStore:
     ) -> TaskRecord:
         def operation(tables: Tables, changes: Changes) -> TaskRecord:
             before = tables.task(task_id)
+            told = correspondents(tables, [before.key] if before.reply_to else [])
             amendment = change(before, tables.journal(before.key))
             after = msgspec.structs.replace(amendment.task, updated_at=now)
             if amendment.forget_journal:
@@ -237,6 +239,7 @@ class SqliteStore:
             if act is not None:
                 tables.record(act, now, before=facts(before), after=facts(after))
                 tables.take_up(act, now)
+            tell_of_amendment(tables, changes, told, after)
             amended(after, changes)
             return after
 

@@ -69,6 +69,7 @@ class Holder:
             at=now,
             task=None if after is None else replace(after, updated_at=now),
             steps=steps,
+            replies=claimed.reply_to is not None,
             **changed,
         )
 

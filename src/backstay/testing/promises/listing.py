@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from backstay.domain.message import Queue
 from backstay.domain.states import SETTLED, TaskState
 from backstay.store.base import Store, TaskFilter
 from backstay.testing.clock import ManualClock
@@ -94,6 +95,7 @@ class ListingPromises(Promises):
     async def test_a_listing_leaves_inputs_and_outputs_out_and_nothing_else(
         self, store: Store, clock: ManualClock, alice: Holder
     ) -> None:
+        await store.queues.declare(Queue(name="me"), now=clock.now())
         fields = {
             "input": b'"secret"',
             "attributes": {"a": "b"},

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from backstay.domain.message import Queue
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.task import first_record
 from backstay.errors import IdConflict, UnknownTask
@@ -19,6 +20,7 @@ class SubmissionPromises(Promises):
     async def test_an_acknowledged_submission_can_be_read_back_as_it_was_handed_in(
         self, store: Store, clock: ManualClock
     ) -> None:
+        await store.queues.declare(Queue(name="me"), now=clock.now())
         new = new_task(
             "order-7",
             input=b'{"order": 7}',
