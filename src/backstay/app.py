@@ -19,6 +19,7 @@ from backstay.definitions.queues import (
     subscription_definition,
 )
 from backstay.definitions.registry import Registry
+from backstay.definitions.submissions import Acceptor
 from backstay.definitions.workflows import Workflow
 from backstay.domain.breaker import Breaker
 from backstay.domain.durations import Duration
@@ -40,6 +41,7 @@ from backstay.views import Task
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Handler)
+Accepts = TypeVar("Accepts", bound=Acceptor)
 
 
 class App:
@@ -218,6 +220,35 @@ class App:
                 consumer_definition(name, handler, concurrency=concurrency, prefetch=prefetch, delay=delay)
             )
             return handler
+
+        return declare
+
+    def submission(
+        self,
+        queue: QueueHandle | str,
+        *,
+        concurrency: int = 1,
+        prefetch: int = 0,
+        delay: Duration = timedelta(0),
+    ) -> Callable[[Accepts], Accepts]:
+        """Have each message of a queue become a task, wherever the role ``ingest`` runs.
+
+        ``async def accept(message, connection) -> Submission`` writes the application's own rows through
+        ``connection``, a transaction in the store's database (of asyncpg, or of sqlite3), and says which
+        task is to run. These rows, the task and the completion of the message are one transaction. When it
+        raises Permanent or InvalidRequest, or its task is none, the message is set aside; when the task's
+        id belongs to another one, with an alert; whatever else it raises, it is received again after
+        ``delay``. It should be brief: others wait for what it has locked, on SQLite for the whole file.
+        """
+        name = queue if isinstance(queue, str) else queue.name
+        if self.registry.topic_of(name) is None:
+            self.queue(name)
+
+        def declare(function: Accepts) -> Accepts:
+            self.registry.add_submission(
+                consumer_definition(name, function, concurrency=concurrency, prefetch=prefetch, delay=delay)
+            )
+            return function
 
         return declare
 

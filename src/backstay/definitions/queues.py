@@ -25,8 +25,8 @@ from backstay.settings import Settings
 
 CONCURRENCY_MAX: Final = 10_000
 
-#: Gets each message; what it returns does not matter, what it raises does.
-Handler = Callable[[Any], Awaitable[object]]
+#: Gets each message; what it returns does not matter, what it raises does. (Of a submission: see there.)
+Handler = Callable[..., Awaitable[object]]
 
 
 class QueueDefinition(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,8 @@ class Registry:
         #: Of each topic its subscriptions, by their names.
         self.topics: dict[str, dict[str, SubscriptionDefinition]] = {}
         self.consumers: dict[str, ConsumerDefinition] = {}
+        #: Of each queue whose messages become tasks: who says which.
+        self.submissions: dict[str, ConsumerDefinition] = {}
 
     def add_workflow(self, workflow: Workflow[..., Any]) -> None:
         identity = (workflow.name, workflow.version)
@@ -88,12 +90,20 @@ class Registry:
         )
 
     def add_consumer(self, consumer: ConsumerDefinition) -> None:
-        if consumer.queue in self.consumers:
-            raise InvalidDefinition(
-                f"queue {consumer.queue!r} has a consumer already; raise its concurrency=…,"
-                " or send to a topic with a subscription for each"
-            )
+        self._check_unhandled(consumer.queue)
         self.consumers[consumer.queue] = consumer
+
+    def add_submission(self, submission: ConsumerDefinition) -> None:
+        self._check_unhandled(submission.queue)
+        self.submissions[submission.queue] = submission
+
+    def _check_unhandled(self, queue: str) -> None:
+        for kind, known in (("consumer", self.consumers), ("submission", self.submissions)):
+            if queue in known:
+                raise InvalidDefinition(
+                    f"queue {queue!r} has a {kind} already; raise its concurrency=…,"
+                    " or send to a topic with a subscription for each"
+                )
 
     def workflow(self, name: str, version: int | None = None) -> Workflow[..., Any]:
         """The workflow of that name: the given version, or the newest."""

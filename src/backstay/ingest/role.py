@@ -1,4 +1,4 @@
-"""The role ``ingest`` of a process: all its consumers."""
+"""The role ``ingest`` of a process: all its consumers, and all that submits what comes in queues."""
 
 from __future__ import annotations
 
@@ -7,14 +7,28 @@ import asyncio
 from backstay.clock import Clock
 from backstay.definitions.registry import Registry
 from backstay.ingest.consumer import Consumer
+from backstay.ingest.submitter import Submitter
 from backstay.messaging.exchange import Exchange
+from backstay.settings import Settings
+from backstay.store.base import Store
+from backstay.submit import Door
 
 
 class Ingest:
-    """One consumer for each queue that the application has a handler for."""
+    """One consumer for each queue that the application has a handler or a submission for."""
 
-    def __init__(self, registry: Registry, exchange: Exchange, *, clock: Clock) -> None:
-        self.consumers = [Consumer(one, exchange, clock=clock) for one in registry.consumers.values()]
+    def __init__(
+        self, registry: Registry, exchange: Exchange, *, store: Store, settings: Settings, clock: Clock
+    ) -> None:
+        door = Door(store, registry, settings=settings, clock=clock)
+        submitters = [
+            Submitter(one, exchange, store=store, door=door, clock=clock)
+            for one in registry.submissions.values()
+        ]
+        self.consumers = [
+            *(Consumer(one, exchange, clock=clock) for one in registry.consumers.values()),
+            *submitters,
+        ]
 
     async def run(self) -> None:
         """All of them, until cancelled."""

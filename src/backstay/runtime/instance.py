@@ -84,7 +84,9 @@ class Instance:
                 random=random,
             )
         self._supervisor = self._new_supervisor() if Role.SUPERVISOR in roles else None
-        self._ingest = Ingest(registry, exchange, clock=clock) if Role.INGEST in roles else None
+        self._ingest: Ingest | None = None
+        if Role.INGEST in roles:
+            self._ingest = Ingest(registry, exchange, store=store, settings=settings, clock=clock)
 
     async def run(self) -> None:
         """All roles, until cancelled. Raises LeaseLost when this instance was declared dead."""

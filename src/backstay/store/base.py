@@ -22,12 +22,14 @@ from backstay.domain.alert import NewAlert
 from backstay.domain.audit import Act
 from backstay.domain.breaker import BreakerState
 from backstay.domain.lease import Owner
+from backstay.domain.message import Lock
 from backstay.domain.operate import Amendment
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import StepRecord, UndoKind
 from backstay.domain.task import NewTask, Signal, TaskRecord
 from backstay.errors import BackstayError
 from backstay.messaging.queue import Queues
+from backstay.store.accepting import Accept
 from backstay.store.records import Records
 from backstay.store.supervision import Supervision
 
@@ -251,6 +253,14 @@ class Store(Protocol):
 
     def submit_in(self, connection: object, task: NewTask, *, now: datetime) -> Submitted:
         """The same on a synchronous connection, from any thread; it waits as that connection does."""
+
+    async def accept(self, lock: Lock, function: Accept, *, now: datetime) -> Submitted:
+        """Run ``function``, enter the task that it gives, and complete the message: all of it, or nothing.
+
+        ``function`` gets a connection with an open transaction, through which it may write what it likes
+        (an asyncpg one, or one of sqlite3). Raises FunctionRaised for whatever it raises; LockLost where
+        the message is no longer ours, IdConflict where its task is another.
+        """
 
     # The scheduler
 

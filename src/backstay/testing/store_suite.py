@@ -15,6 +15,7 @@ The tests are coroutines: they need pytest-asyncio in its auto mode.
 
 from __future__ import annotations
 
+from backstay.testing.promises.accepting import AcceptPromises
 from backstay.testing.promises.alerts import AlertPromises
 from backstay.testing.promises.arrows import ArrowPromises
 from backstay.testing.promises.children import ChildPromises
@@ -54,5 +55,6 @@ class StoreSuite(
     AlertPromises,
     RecordPromises,
     StatusPromises,
+    AcceptPromises,
 ):
     """Everything that a state store promises."""

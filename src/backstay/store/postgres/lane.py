@@ -13,7 +13,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import asyncpg
 
@@ -35,12 +35,12 @@ GOODBYE_SECONDS: Final = 2.0
 # Set per transaction, since a pooler may hand out another session each time. A transaction that
 # its process left standing, stopped or cut off, must not hold what it locked for long. What is read
 # behind a lock must be newer than the lock, whatever isolation the database has by default.
-BEGIN: Final = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED;"
+SETTINGS: Final = (
     # Whatever the server believes of a table that was empty a minute ago: we find rows by their keys.
     "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;"
     " SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = '5s';"
 )
+BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED;" + SETTINGS
 
 Answer = TypeVar("Answer")
 Operation = Callable[[Tables, Changes], Awaitable[Answer]]
@@ -140,7 +140,7 @@ class Lane:
         changes = Changes(settled=[], touched=[])
         number = self._number + 1
         async with self._connected() as tables:
-            await tables.connection.execute(self._begin)
+            await self._start(tables.connection)
             tables.unmarked = self.id, number
             answer = await operation(tables, changes)
             await tables.mark()
@@ -153,9 +153,15 @@ class Lane:
         await self._reach("after", tables)
         return answer, changes
 
+    async def _start(self, connection: asyncpg.Connection) -> None:
+        await connection.execute(self._begin)
+
+    async def _end(self, connection: asyncpg.Connection) -> None:
+        await connection.execute("COMMIT")
+
     async def _commit(self, connection: asyncpg.Connection, number: int, give_up_at: float) -> None:
         try:
-            await connection.execute("COMMIT")
+            await self._end(connection)
         except Exception as error:
             # Whatever it was, it says nothing about the commit.
             self._discard()
@@ -221,6 +227,27 @@ class Lane:
     async def _reach(self, moment: str, tables: Tables) -> None:
         if self._boundary is not None:
             await self._boundary(moment, tables)
+
+
+class LendingLane(Lane):
+    """A lane whose transactions are lent to others: the driver knows of them, so that others may nest."""
+
+    _lent: Any = None
+
+    async def _start(self, connection: asyncpg.Connection) -> None:
+        self._lent = connection.transaction(isolation="read_committed")
+        await self._lent.start()
+
+    async def _end(self, connection: asyncpg.Connection) -> None:  # noqa: ARG002
+        await self._lent.commit()
+
+    async def _roll_back(self) -> None:
+        if self._tables is None:
+            return
+        try:
+            await self._lent.rollback()
+        except Exception:  # noqa: BLE001  As above.
+            self._discard()
 
 
 class Lanes:

@@ -3,7 +3,8 @@
 transitions   group commit        ─┐
 submissions   group commit         ├─ a lane each: what holds up one does not hold up another
 heartbeat                          │
-all else      a few lanes         ─┘
+all else      a few lanes          │
+functions     a few lanes         ─┘  of the application, which are lent transactions
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from backstay.store.postgres.lane import (
     Boundary,
     Lane,
     Lanes,
+    LendingLane,
     Operation,
 )
 from backstay.store.postgres.news import News
@@ -35,6 +37,9 @@ from backstay.store.postgres.settling import Settling
 from backstay.store.postgres.statuses import Statuses
 from backstay.store.postgres.submissions import TOGETHER, Answers, Submission, SubmissionBatch, answer_all
 from backstay.store.postgres.tables import Queries, Tables
+
+# So many functions of the application have a transaction at a time; each has a connection.
+LENDING: Final = 8
 
 # So long a store that is being closed tries to write what was handed in.
 CLOSE_SECONDS: Final = 5.0
@@ -67,6 +72,7 @@ class Session:
         self._submissions_lane = self._lane("submissions", first=TOGETHER)
         self._heartbeat_lane = self._lane("heartbeat")
         self._lanes = Lanes([self._lane(f"lane-{number}") for number in range(connections)])
+        self._lending = Lanes([self._lane(f"lent-{number}", LendingLane) for number in range(LENDING)])
         self._transitions = Committer(
             self._commit_transitions, give_up=_refuse_all, name="backstay-transitions"
         )
@@ -84,6 +90,11 @@ class Session:
         """What ``operation`` gave, once its transaction is durable."""
         async with self._lanes.one() as lane:
             return await self._transact(lane, operation, patience)
+
+    async def lend(self, operation: Operation[Answer]) -> Answer:
+        """The same for what holds on to its transaction longer than we do."""
+        async with self._lending.one() as lane:
+            return await self._transact(lane, operation, PATIENCE_SECONDS)
 
     async def beat(self, operation: Operation[None]) -> None:
         """The same on a lane of its own: whatever holds up the others must not cost the lease."""
@@ -116,7 +127,8 @@ class Session:
             self._submissions.close(within=CLOSE_SECONDS), self._transitions.close(within=CLOSE_SECONDS)
         )
         await self._settling.done()
-        lanes = [self._transitions_lane, self._submissions_lane, self._heartbeat_lane, *self._lanes.all]
+        own = [self._transitions_lane, self._submissions_lane, self._heartbeat_lane]
+        lanes = [*own, *self._lanes.all, *self._lending.all]
         await self._forget(lanes)
         await asyncio.gather(*(lane.close() for lane in lanes))
 
@@ -165,8 +177,8 @@ class Session:
         except (TimeoutError, BackstayError):
             return  # The store is away. Somebody else removes them in a week.
 
-    def _lane(self, name: str, *, first: str = "") -> Lane:
-        return Lane(
+    def _lane(self, name: str, kind: type[Lane] = Lane, *, first: str = "") -> Lane:
+        return kind(
             f"{self._id}/{name}",
             self._server,
             self._queries,

@@ -13,11 +13,13 @@ import msgspec
 from backstay.clock import SystemClock
 from backstay.domain.audit import Act, facts
 from backstay.domain.lease import Owner
+from backstay.domain.message import Lock
 from backstay.domain.operate import check_hears
 from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import Closed, LeaseLost, StoreUnavailable
+from backstay.store.accepting import Accept
 from backstay.store.base import (
     Amend,
     Changes,
@@ -40,6 +42,7 @@ from backstay.store.decisions import (
     check_room_for_signal,
     listing,
 )
+from backstay.store.postgres.accepting import Accepting
 from backstay.store.postgres.callers import Callers
 from backstay.store.postgres.connection import LOST, Server
 from backstay.store.postgres.contact import Contact
@@ -96,6 +99,7 @@ class PostgresStore:
             inline_bytes_max=inline_bytes_max,
             statuses=self._statuses,
         )
+        self._accepting = Accepting(lambda: self._session, self._callers, self._queues.messages)
         self._supervision = PostgresSupervision(
             lambda: self._session,
             self._records,
@@ -227,6 +231,9 @@ class PostgresStore:
     def submit_in(self, connection: object, task: NewTask, *, now: datetime) -> Submitted:
         self._check_open()
         return self._callers.submit_in(connection, task, now=now)
+
+    async def accept(self, lock: Lock, function: Accept, *, now: datetime) -> Submitted:
+        return await self._accepting.accept(lock, function, now=now)
 
     # The scheduler
 

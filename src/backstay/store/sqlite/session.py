@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from backstay.store.base import Changes
+from backstay.store.sqlite.accepting import Accepting
 from backstay.store.sqlite.connection import connect, translated
 from backstay.store.sqlite.tables import Tables
 from backstay.store.sqlite.writer import Boundary, Writer
@@ -31,7 +32,11 @@ class Session:
         *,
         boundary: Boundary | None,
     ) -> None:
-        self.writer = Writer(tables(connection), path, boundary=boundary)
+        # Who writes in this process: the writer, or a function of the application that was lent the file.
+        gate = threading.Lock()
+        reach = boundary or (lambda _moment: None)
+        self.writer = Writer(tables(connection), path, gate=gate, boundary=reach)
+        self.accepting = Accepting(path, tables, gate=gate, boundary=reach)
         self._path = path
         self._tables = tables
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="backstay-reader")
@@ -49,6 +54,7 @@ class Session:
     async def close(self) -> None:
         """Write what was handed in, then end all threads."""
         await self.writer.close()
+        self.accepting.close()
         await asyncio.to_thread(self._readers.shutdown)
         for connection in self._connections:
             connection.close()

@@ -14,11 +14,13 @@ import msgspec
 from backstay.domain.audit import Act, facts
 from backstay.domain.instants import micros
 from backstay.domain.lease import Owner
+from backstay.domain.message import Lock
 from backstay.domain.operate import check_hears
 from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError, Closed, LeaseLost, StoreUnavailable
+from backstay.store.accepting import Accept
 from backstay.store.base import (
     Amend,
     Changes,
@@ -191,6 +193,9 @@ class SqliteStore:
         if self._open is None:
             raise self._not_open()
         return self._callers.submit_in(connection, task, now=now)
+
+    async def accept(self, lock: Lock, function: Accept, *, now: datetime) -> Submitted:
+        return await self._session.accepting.accept(lock, function, now=now)
 
     # The scheduler
 

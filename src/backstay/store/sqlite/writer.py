@@ -55,11 +55,12 @@ Boundary = Callable[[str], None]
 class Writer:
     """Owns the writing connection and its thread."""
 
-    def __init__(self, tables: Tables, path: Path, *, boundary: Boundary | None = None) -> None:
+    def __init__(self, tables: Tables, path: Path, *, gate: threading.Lock, boundary: Boundary) -> None:
         self._tables = tables
         self._connection = tables.connection
         self._path = path
-        self._boundary = boundary or (lambda _moment: None)
+        self._gate = gate
+        self._boundary = boundary
         self._inbox = Inbox()
         self._kept: list[Posted] = []
         self._wake = threading.Event()
@@ -162,7 +163,8 @@ class Writer:
     def _write(self, batch: Batch) -> None:
         changes = Changes(settled=[], touched=[])
         try:
-            outcome = self._transaction(batch, changes)
+            with self._gate:
+                outcome = self._transaction(batch, changes)
         except sqlite3.Error as error:
             self._abandon()
             self._kept = batch.posted
