@@ -134,7 +134,7 @@ class PostgresCrashes(Crashes):
 
     # By the server's own clock a lease counts from the start of the server, which is not so old.
     _OPTIONS: ClassVar = {"server_clock": False}
-    _TABLES: ClassVar = (*TABLES, "writer", "migration")
+    _TABLES: ClassVar = (*TABLES, "writer", "migration", "told", "queue", "message", "message_id")
 
     def __init__(self, database: PostgresDatabase) -> None:
         super().__init__()
@@ -199,6 +199,8 @@ class PostgresCrashes(Crashes):
             cursor.execute(f"UPDATE {schema}.instance SET heartbeat_at = 'epoch'")
             keys = f"pg_get_serial_sequence('{schema}.task', 'key')"
             cursor.execute(f"SELECT setval({keys}, max(key)) FROM {schema}.task")
+            messages = f"SELECT max(sequence) FROM {schema}.message HAVING count(*) > 0"
+            cursor.execute(f"SELECT setval('{schema}.message_sequence', ({messages}))")
         return copy
 
 
