@@ -1,66 +1,33 @@
-"""What a scheduler and an agent say to each other.
+"""What a scheduler and an agent say to each other, and the way between them.
 
 The scheduler takes a slot first (the agent may be busy, or its breaker open), makes the attempt
 durable, and only then sends the request. The agent replies at most once, and never after the
-request's complete-by.
+request's complete-by. The agents may be in the same process, or in others that are reached through the
+store; what is said is the same (``domain.request``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Protocol
 
-import msgspec
+from backstay.domain.request import Completed, Deferred, Failed, Lost, Reply, Request
 
-from backstay.domain.step import Failure, Outcome
+__all__ = [
+    "AgentLink",
+    "Answer",
+    "Completed",
+    "Deferred",
+    "Execution",
+    "Failed",
+    "Lost",
+    "Reply",
+    "Request",
+    "Ticket",
+]
 
-
-class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Do this step, or undo it. ``idempotency_key`` is the same for every attempt of either."""
-
-    task_id: str
-    step: str
-    agent: str
-    operation: str
-    attempt: int
-    input: bytes
-    # In whole microseconds since 1970.
-    complete_by: int
-    # Beside the instant: hosts may disagree about what time it is, not about how long a second lasts.
-    remaining_seconds: float
-    undo: bool = False
-    outcome: Outcome | None = None
-    result: bytes | None = None
-
-    @property
-    def idempotency_key(self) -> str:
-        return f"{self.task_id}/{self.step}/undo" if self.undo else f"{self.task_id}/{self.step}"
-
-
-class Completed(msgspec.Struct, frozen=True, gc=False):
-    """It is done."""
-
-    output: bytes
-
-
-class Failed(msgspec.Struct, frozen=True):
-    """It is not done, or nobody knows: ``unsure`` when some try ended without the service's verdict."""
-
-    error: Failure
-    unsure: bool
-    # How long the service asked to be left alone.
-    retry_after: timedelta | None = None
-
-
-class Deferred(msgspec.Struct, frozen=True):
-    """The breaker opened before the tries were used up; ask again later. No failure is counted."""
-
-    error: Failure
-    unsure: bool
-
-
-Reply = Completed | Failed | Deferred
+#: What becomes of a request that was sent: a reply, or the certainty that none will come.
+Answer = Reply | Lost
 
 
 class Ticket(Protocol):
@@ -85,9 +52,22 @@ class Execution(Protocol):
     def cancel(self, ended: Callable[[], None]) -> None:
         """Nobody waits for the reply any more; ``ended`` is called when the body is known to have stopped."""
 
+    def overdue(self, told: Callable[[Answer | None, bool], None]) -> None:
+        """Its complete-by passed and no reply was heard: stop it.
+
+        ``told`` hears the reply after all if it was given in time, and whether the body may have begun.
+        """
+
+    def leave(self) -> None:
+        """Follow it no longer. One that others can follow goes on; the body of any other is stopped."""
+
 
 class AgentLink(Protocol):
     """The way from a scheduler to its agents."""
+
+    @property
+    def through_store(self) -> bool:
+        """Whether requests lie in the store, written with the records that they belong to."""
 
     def reserve(self, agent: str) -> Ticket:
         """Ask for a slot; who is not granted one at once stands in line for it."""
@@ -99,5 +79,5 @@ class AgentLink(Protocol):
     def when_resting(self, callback: Callable[[], None]) -> None:
         """Have ``callback`` called whenever there is one more."""
 
-    def execute(self, ticket: Ticket, request: Request, reply: Callable[[Reply], None]) -> Execution:
+    def execute(self, ticket: Ticket, request: Request, reply: Callable[[Answer], None]) -> Execution:
         """Start the attempt that ``ticket`` has a slot for."""

@@ -8,6 +8,7 @@ the instance epoch and the lock number it acts under and is refused when either 
 supervision   what the store does for the supervisor: who leads, what nobody moves
 records       what it keeps for operators: controls, alerts, the audit trail, tokens
 queues        messages in queues (``messaging.queue``)
+requests      what it carries between schedulers and agents in other processes
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from backstay.domain.breaker import BreakerState
 from backstay.domain.lease import Owner
 from backstay.domain.message import Lock
 from backstay.domain.operate import Amendment
+from backstay.domain.request import RequestStanding
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import StepRecord, UndoKind
 from backstay.domain.task import NewTask, Signal, TaskRecord
@@ -31,6 +33,7 @@ from backstay.errors import BackstayError
 from backstay.messaging.queue import Queues
 from backstay.store.accepting import Accept
 from backstay.store.records import Records
+from backstay.store.requests import Mail, Requests
 from backstay.store.supervision import Supervision
 
 
@@ -90,6 +93,8 @@ class Claimed(msgspec.Struct, frozen=True):
     task: TaskRecord
     steps: list[StepRecord]
     signals: list[Signal]
+    # What an earlier holder asked of agents in other processes.
+    requests: Sequence[RequestStanding] = ()
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -155,6 +160,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     alerts: Sequence[NewAlert] = ()
     # Whether the task's submitter wants to be told: what this turn means to it is told with it.
     replies: bool = False
+    # What it asks of agents in other processes.
+    mail: Mail | None = None
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -172,6 +179,11 @@ class Changes(msgspec.Struct):
     claimable: bool = False
     # A workflow or an agent is held back, or no longer.
     controls: bool = False
+    # Agents in other processes are asked for something; some are to stop what they are doing.
+    requests: bool = False
+    withdrawn: bool = False
+    # The tasks of which requests were answered.
+    replied: list[int] = []
     # The ids of tasks that settled in another process.
     ended: list[str] = []
     # The names of queues in which there may be something to receive.
@@ -213,6 +225,9 @@ class Store(Protocol):
 
     @property
     def queues(self) -> Queues: ...
+
+    @property
+    def requests(self) -> Requests: ...
 
     async def open(self, *, must_exist: bool = False) -> None:
         """Connect and bring the schema up to date. Raises StoreTooNew for a newer schema.

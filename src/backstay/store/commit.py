@@ -13,12 +13,14 @@ from typing import Final
 
 from backstay.domain.alert import NewAlert
 from backstay.domain.lease import Owner
+from backstay.domain.request import Reference
 from backstay.domain.states import SETTLED, TaskState
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError, LeaseLost
 from backstay.observe import WRITE_REFUSED, emit, log
 from backstay.store.base import Changes, Posted, StepBegan, StepCompleted, Transition
+from backstay.store.requests import Sent
 
 _PROCESSED: Final = TaskState.PROCESSED
 
@@ -83,6 +85,9 @@ class Rows:
         self.alerts: list[tuple[NewAlert, datetime]] = []
         #: Of each task whose submitter wants to be told: when this run of it first wrote.
         self.replying: dict[int, datetime] = {}
+        # To be written in this order: what is closed may have been sent a moment ago.
+        self.sent: dict[tuple[int, str], Sent] = {}
+        self.closed: list[Reference] = []
         for transition in transitions:
             self._add(transition)
 
@@ -104,6 +109,9 @@ class Rows:
             self.alerts.extend((alert, transition.at) for alert in transition.alerts)
         if transition.replies:
             self.replying.setdefault(transition.task_key, transition.at)
+        if transition.mail is not None:
+            self.sent.update(((one.task_key, one.step), one) for one in transition.mail.sent)
+            self.closed.extend(transition.mail.closed)
 
     @property
     def plain(self) -> bool:
@@ -123,6 +131,7 @@ class Rows:
         changes.touched += [task.parent_key for task in self.settled if task.parent_key is not None]
         freed = any(task.locked_by is None for task in self.tasks.values())
         changes.claimable = changes.claimable or freed or bool(self.children)
+        changes.requests = changes.requests or bool(self.sent)
 
 
 def ended_plainly(task: TaskRecord) -> bool:

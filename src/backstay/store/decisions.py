@@ -27,6 +27,9 @@ RECOVERIES_KEPT: Final = timedelta(days=1)
 #: How long an instance that has ended is remembered.
 INSTANCES_KEPT: Final = timedelta(days=7)
 
+#: How many requests that nobody asks for any more are removed when a process starts.
+REQUESTS_FORGOTTEN_MAX: Final = 1_000
+
 #: How many tasks are called when an agent goes on; the others wake by their own times.
 CALLED_MAX: Final = 10_000
 
@@ -119,6 +122,15 @@ def crashes(held: Iterable[Iterable[Row]]) -> Tally:
     ``held``: of each dead instance, its tasks by workflow and state.
     """
     return Counter((workflow, None) for tasks in held for workflow in {workflow for workflow, _ in tasks})
+
+
+def broken_off(of_each: Iterable[Iterable[Row]]) -> Tally:
+    """Each death counts once for every agent and workflow of which the host worked on something.
+
+    ``of_each``: of each dead instance, the requests that it left: task, workflow, agent.
+    """
+    left = ({(workflow, agent) for _, workflow, agent in rows if agent} for rows in of_each)
+    return Counter(one for found in left for one in found)
 
 
 def freed(states: Iterable[str]) -> Freed:

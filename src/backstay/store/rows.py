@@ -21,6 +21,7 @@ from backstay.domain.audit import Act, Entry
 from backstay.domain.control import Control, Forced, Subject
 from backstay.domain.instants import micros
 from backstay.domain.lease import Leader
+from backstay.domain.request import BrokenOff, Reference, RequestStanding
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import MESSAGE_LENGTH_MAX, Failure, StepKind, StepRecord, UndoKind
 from backstay.domain.task import NewTask, Request, Signal, TaskRecord
@@ -276,6 +277,18 @@ class Shape:
             step.undo_failures,
             flag(step.pivot),
             flag(step.unsure),
+        )
+
+    def request_standing(self, row: Row) -> RequestStanding:
+        """From the columns of ``request_columns``."""
+        task_key, step, undo, attempt, claimed_by, withdrawn, broken_off, reply, complete_by = row
+        return RequestStanding(
+            reference=Reference(task_key, step, bool(undo), attempt),
+            complete_by=self._instant(complete_by),
+            claimed_by=claimed_by,
+            withdrawn=bool(withdrawn),
+            broken_off=None if broken_off is None else BrokenOff(broken_off),
+            reply=None if reply is None else reply.encode(),
         )
 
     def instance_record(self, row: Row) -> InstanceRecord:

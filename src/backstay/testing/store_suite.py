@@ -29,6 +29,7 @@ from backstay.testing.promises.listing import ListingPromises
 from backstay.testing.promises.operator import OperatorPromises
 from backstay.testing.promises.payloads import PayloadPromises
 from backstay.testing.promises.records import RecordPromises
+from backstay.testing.promises.requests import RequestPromises
 from backstay.testing.promises.rounds import RoundPromises
 from backstay.testing.promises.statuses import StatusPromises
 from backstay.testing.promises.submission import SubmissionPromises
@@ -56,5 +57,6 @@ class StoreSuite(
     RecordPromises,
     StatusPromises,
     AcceptPromises,
+    RequestPromises,
 ):
     """Everything that a state store promises."""

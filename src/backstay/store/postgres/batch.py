@@ -52,6 +52,8 @@ class Batch:
         together = judged_together(transitions) if rows.plain else None
         if together is None or not await tables.write_plainly(rows, *together):
             return False
+        if rows.sent or rows.closed:
+            await tables.post(rows.sent.values(), rows.closed, changes)
         self.judged, self.left = [(one, None) for one in self._all], []
         rows.report(changes)
         return True
@@ -80,6 +82,8 @@ class Batch:
         )
         await tables.insert_tasks(rows.children)
         await tables.put_alerts(rows.alerts)
+        if rows.sent or rows.closed:
+            await tables.post(rows.sent.values(), rows.closed, changes)
         if rows.tasks:
             await _put_tasks(tables, rows)
         await self._statuses.tell_of_rows(tables, changes, known, rows)

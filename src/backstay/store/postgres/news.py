@@ -39,7 +39,10 @@ class Notice(msgspec.Struct, omit_defaults=True):
     by: str
     claimable: bool = False
     controls: bool = False
+    requests: bool = False
+    withdrawn: bool = False
     touched: list[int] = []
+    replied: list[int] = []
     settled: list[str] = []
     queues: list[str] = []
     probe: int = 0
@@ -55,8 +58,17 @@ def notices(changes: Changes, by: str) -> list[str]:
     found = [Notice(by, settled=ids) for ids in _cut([task.id for task in changes.settled], _IDS_PER_NOTICE)]
     found += [Notice(by, touched=keys) for keys in _cut(changes.touched, _KEYS_PER_NOTICE)]
     found += [Notice(by, queues=names) for names in _cut(sorted(set(changes.queues)), _IDS_PER_NOTICE)]
-    if changes.claimable or changes.controls:
-        found.append(Notice(by, claimable=changes.claimable, controls=changes.controls))
+    found += [Notice(by, replied=keys) for keys in _cut(changes.replied, _KEYS_PER_NOTICE)]
+    if changes.claimable or changes.controls or changes.requests or changes.withdrawn:
+        found.append(
+            Notice(
+                by,
+                claimable=changes.claimable,
+                controls=changes.controls,
+                requests=changes.requests,
+                withdrawn=changes.withdrawn,
+            )
+        )
     return [msgspec.json.encode(notice).decode() for notice in found]
 
 
@@ -146,6 +158,9 @@ class News:
                 Changes(
                     claimable=notice.claimable,
                     controls=notice.controls,
+                    requests=notice.requests,
+                    withdrawn=notice.withdrawn,
+                    replied=notice.replied,
                     touched=notice.touched,
                     ended=notice.settled,
                     queues=notice.queues,

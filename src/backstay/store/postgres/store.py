@@ -15,6 +15,7 @@ from backstay.domain.audit import Act, facts
 from backstay.domain.lease import Owner
 from backstay.domain.message import Lock
 from backstay.domain.operate import check_hears
+from backstay.domain.request import BrokenOff
 from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
@@ -38,6 +39,7 @@ from backstay.store.base import (
 from backstay.store.decisions import (
     FORGOTTEN_PER_ROW,
     INSTANCES_KEPT,
+    REQUESTS_FORGOTTEN_MAX,
     amended,
     check_room_for_signal,
     listing,
@@ -49,6 +51,7 @@ from backstay.store.postgres.contact import Contact
 from backstay.store.postgres.lane import FOREVER, Boundary
 from backstay.store.postgres.queues import PostgresQueues
 from backstay.store.postgres.records import PostgresRecords
+from backstay.store.postgres.requests import PostgresRequests
 from backstay.store.postgres.schema import is_store, migrate
 from backstay.store.postgres.session import Session
 from backstay.store.postgres.statuses import Statuses
@@ -100,6 +103,7 @@ class PostgresStore:
             statuses=self._statuses,
         )
         self._accepting = Accepting(lambda: self._session, self._callers, self._queues.messages)
+        self._requests = PostgresRequests(lambda: self._session, judged=self._judged)
         self._supervision = PostgresSupervision(
             lambda: self._session,
             self._records,
@@ -126,6 +130,10 @@ class PostgresStore:
     @property
     def queues(self) -> PostgresQueues:
         return self._queues
+
+    @property
+    def requests(self) -> PostgresRequests:
+        return self._requests
 
     async def open(self, *, must_exist: bool = False) -> None:
         try:
@@ -182,6 +190,9 @@ class PostgresStore:
             await tables.run(
                 "forget_instances", kept=INSTANCES_KEPT, now=self._judged(now), limit=FORGOTTEN_PER_ROW
             )
+            await tables.run(
+                "forget_requests", kept=INSTANCES_KEPT, now=self._judged(now), limit=REQUESTS_FORGOTTEN_MAX
+            )
             return Owner(instance.id, 1)
 
         registered = await self._session.write(operation)
@@ -206,6 +217,7 @@ class PostgresStore:
     async def retire(self, owner: Owner, *, now: datetime) -> int:
         async def operation(tables: Tables, changes: Changes) -> int:
             freed = await tables.end_instance(owner, now=self._judged(now), crashes=0)
+            await tables.break_off(owner.id, BrokenOff.STOPPED, changes)
             changes.claimable = changes.claimable or bool(freed)
             return len(freed)
 
@@ -286,6 +298,7 @@ class PostgresStore:
             after = msgspec.structs.replace(amendment.task, updated_at=now)
             if amendment.forget_journal:
                 await tables.run("forget_steps", task_key=before.key)
+                await tables.run("forget_requests_of", task_key=before.key)
                 await tables.run("release_signals", task_key=before.key)
             await tables.put_steps(amendment.steps)
             await tables.put_tasks([after])
@@ -391,4 +404,5 @@ async def _with_history(tables: Tables, rows: list[Row]) -> list[Claimed]:
     keys = [task.key for task in tasks]
     steps = await tables.steps(keys)
     signals = await tables.signals(keys)
-    return [Claimed(task, steps[task.key], signals[task.key]) for task in tasks]
+    requests = await tables.requests_of([*steps])
+    return [Claimed(task, steps[task.key], signals[task.key], requests[task.key]) for task in tasks]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from backstay.domain.control import Control, held_back
 from backstay.domain.intensity import pausing
 from backstay.domain.lease import Leader, Owner
+from backstay.domain.request import BrokenOff
 from backstay.errors import LeaseLost
 from backstay.store.base import Changes
 from backstay.store.decisions import (
@@ -17,6 +18,7 @@ from backstay.store.decisions import (
     RECOVERIES_KEPT,
     ROUNDS_KEPT,
     Tally,
+    broken_off,
     crashes,
     freed,
     is_repeated,
@@ -99,7 +101,8 @@ class PostgresSupervision:
             held = [
                 await tables.end_instance(Owner(one.id, one.epoch), now=judged, crashes=1) for one in dead
             ]
-            await self._count(tables, crashes(held), now)
+            left = [await tables.break_off(one.id, BrokenOff.DIED, changes) for one in dead]
+            await self._count(tables, crashes(held) + broken_off(left), now)
             changes.claimable = changes.claimable or any(held)
             return freed(state for tasks in held for _, state in tasks)
 

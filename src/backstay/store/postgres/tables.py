@@ -13,11 +13,13 @@ import msgspec
 from backstay.domain.alert import NewAlert
 from backstay.domain.audit import Act
 from backstay.domain.lease import Owner
+from backstay.domain.request import BrokenOff, Reference, RequestStanding
 from backstay.domain.step import StepRecord, in_order_of_beginning
 from backstay.domain.task import NewTask, Signal, TaskRecord
 from backstay.errors import LeaseLost, UnknownTask
-from backstay.store.base import StepBegan, StepCompleted
+from backstay.store.base import Changes, StepBegan, StepCompleted
 from backstay.store.commit import Rows
+from backstay.store.requests import Sent
 from backstay.store.rows import (
     SIGNAL_VALUES,
     STEP_VALUES,
@@ -187,6 +189,38 @@ class Tables:
         for row in rows:
             found[row[0]].append(signal_of(row, payloads))
         return found
+
+    # Requests to agents in other processes
+
+    async def requests(self, query: str, **values: Any) -> list[RequestStanding]:
+        return [SHAPE.request_standing(row) for row in await self.run(query, **values)]
+
+    async def requests_of(self, keys: Sequence[int]) -> dict[int, list[RequestStanding]]:
+        found: dict[int, list[RequestStanding]] = defaultdict(list)
+        if keys:
+            for one in await self.requests("requests_of", keys=keys):
+                found[one.reference.task_key].append(one)
+        return found
+
+    async def post(self, sent: Iterable[Sent], closed: Sequence[Reference], changes: Changes) -> None:
+        """Send requests, and close those that are needed no longer."""
+        in_order = sorted(sent, key=lambda one: (one.task_key, one.step))
+        await self.run_rows("send_requests", map(msgspec.structs.astuple, in_order))
+        await self.close_requests(closed, changes)
+
+    async def close_requests(self, references: Sequence[Reference], changes: Changes) -> None:
+        rows = await self.run_rows("close_requests", map(msgspec.structs.astuple, references))
+        changes.withdrawn = changes.withdrawn or any(at_work for [at_work] in rows)
+
+    async def lock_requests(self, references: Sequence[Reference]) -> list[RequestStanding]:
+        rows = await self.run_rows("lock_requests", map(msgspec.structs.astuple, references))
+        return [SHAPE.request_standing(row) for row in rows]
+
+    async def break_off(self, id: str, how: BrokenOff, changes: Changes) -> list[Row]:
+        """The host ``id`` has ended: of each request that it left, the task, its workflow and the agent."""
+        rows = await self.run("break_off_requests", id=id, how=how)
+        changes.replied += [row[0] for row in rows]
+        return rows
 
     # Instances
 

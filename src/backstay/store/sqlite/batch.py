@@ -29,6 +29,7 @@ def write_plainly(
         document.begin(rows.began)
         document.complete(rows.completed)
         document.put(rows.tasks.values())
+        document.post([*rows.sent.values()], rows.closed)
         document.enter(entering)
         if document.payloads:
             return False
@@ -104,6 +105,7 @@ def _put_rows(tables: Tables, rows: Rows) -> None:
     document = tables.document()
     document.begin(rows.began)
     document.complete(rows.completed)
+    document.post([*rows.sent.values()], rows.closed)
     tables.write(document)
     if rows.steps:
         tables.put_steps(rows.steps.values())

@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from backstay.domain.instants import micros
 from backstay.domain.lease import Owner
+from backstay.domain.request import Reference
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.store.base import Runnable, StepBegan, StepCompleted
 from backstay.store.commit import ended_plainly
+from backstay.store.requests import Sent
 from backstay.store.rows import Outgoing, Row, as_json, ended_row
 from backstay.store.sqlite.rows import SHAPE
 
@@ -21,6 +23,7 @@ _FIELDS: Final = (
     *("owner", "epoch", "locks", "held"),
     *("began", "completed", "processed", "tasks", "entered"),
     *("claimer", "claimer_epoch", "runs", "room", "claimed_at"),
+    *("sent", "closed"),
 )
 
 
@@ -59,6 +62,13 @@ class Document:
             self.values["processed"] = as_json(processed)
         if others:
             self.values["tasks"] = as_json(others)
+
+    def post(self, sent: Sequence[Sent], closed: Sequence[Reference]) -> None:
+        """Send requests to agents in other processes, and close those that are needed no longer."""
+        if sent:
+            self.values["sent"] = as_json(sent)
+        if closed:
+            self.values["closed"] = as_json(closed)
 
     def can_enter(self, entering: Entering) -> bool:
         """Whether rows are all they need: a plan, a large input and who is to be told want the task's key."""

@@ -16,6 +16,7 @@ from backstay.domain.instants import micros
 from backstay.domain.lease import Owner
 from backstay.domain.message import Lock
 from backstay.domain.operate import check_hears
+from backstay.domain.request import BrokenOff
 from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
@@ -39,6 +40,7 @@ from backstay.store.base import (
 from backstay.store.decisions import (
     FORGOTTEN_PER_ROW,
     INSTANCES_KEPT,
+    REQUESTS_FORGOTTEN_MAX,
     amended,
     check_room_for_signal,
     listing,
@@ -50,6 +52,7 @@ from backstay.store.sqlite.connection import connect, path_of, translated
 from backstay.store.sqlite.liveness import Liveness
 from backstay.store.sqlite.queues import SqliteQueues
 from backstay.store.sqlite.records import SqliteRecords
+from backstay.store.sqlite.requests import SqliteRequests
 from backstay.store.sqlite.rows import SHAPE
 from backstay.store.sqlite.schema import is_store, migrate
 from backstay.store.sqlite.session import Session
@@ -79,6 +82,7 @@ class SqliteStore:
         self._supervision = SqliteSupervision(lambda: self._session, self._liveness)
         self._records = SqliteRecords(lambda: self._session)
         self._queues = SqliteQueues(lambda: self._session, self.listen)
+        self._requests = SqliteRequests(lambda: self._session)
         self._open: Session | None = None
 
     @property
@@ -96,6 +100,10 @@ class SqliteStore:
     @property
     def queues(self) -> SqliteQueues:
         return self._queues
+
+    @property
+    def requests(self) -> SqliteRequests:
+        return self._requests
 
     async def open(self, *, must_exist: bool = False) -> None:
         connection = await asyncio.to_thread(self._prepare, must_exist=must_exist)
@@ -146,6 +154,7 @@ class SqliteStore:
                 now=micros(now),
             )
             tables.run("forget_instances", before=micros(now - INSTANCES_KEPT), limit=FORGOTTEN_PER_ROW)
+            tables.run("forget_requests", before=micros(now - INSTANCES_KEPT), limit=REQUESTS_FORGOTTEN_MAX)
             return Owner(instance.id, 1)
 
         return await self._session.write(operation)
@@ -163,6 +172,7 @@ class SqliteStore:
     async def retire(self, owner: Owner, *, now: datetime) -> int:
         def operation(tables: Tables, changes: Changes) -> int:
             freed = tables.end_instance(owner, now=now, crashes=0)
+            tables.break_off(owner.id, BrokenOff.STOPPED, changes)
             changes.claimable = changes.claimable or bool(freed)
             return len(freed)
 
@@ -235,6 +245,7 @@ class SqliteStore:
             after = msgspec.structs.replace(amendment.task, updated_at=now)
             if amendment.forget_journal:
                 tables.run("forget_steps", task_key=before.key)
+                tables.run("forget_requests_of", task_key=before.key)
                 tables.run("release_signals", task_key=before.key)
             tables.put_steps(amendment.steps)
             tables.put_tasks([after])

@@ -11,6 +11,7 @@ from backstay.domain.control import Control, held_back
 from backstay.domain.instants import micros
 from backstay.domain.intensity import pausing
 from backstay.domain.lease import Leader, Owner, is_stale
+from backstay.domain.request import BrokenOff
 from backstay.errors import LeaseLost
 from backstay.store.base import Changes, InstanceRecord
 from backstay.store.decisions import (
@@ -18,6 +19,7 @@ from backstay.store.decisions import (
     RECOVERIES_KEPT,
     ROUNDS_KEPT,
     Tally,
+    broken_off,
     crashes,
     freed,
     is_repeated,
@@ -107,7 +109,8 @@ class SqliteSupervision:
             held = [tables.end_instance(Owner(one.id, one.epoch), now=now, crashes=1) for one in dead]
             for one in dead:
                 self._liveness.forget(one.id)
-            _count(tables, crashes(held), now)
+            left = [tables.break_off(one.id, BrokenOff.DIED, changes) for one in dead]
+            _count(tables, crashes(held) + broken_off(left), now)
             changes.claimable = changes.claimable or any(held)
             return freed(state for tasks in held for _, state in tasks)
 

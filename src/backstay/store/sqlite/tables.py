@@ -16,10 +16,11 @@ from backstay.domain.audit import Act
 from backstay.domain.control import Control, Subject
 from backstay.domain.instants import micros
 from backstay.domain.lease import Leader, Owner
+from backstay.domain.request import BrokenOff, Reference, RequestStanding
 from backstay.domain.step import StepRecord, in_order_of_beginning
 from backstay.domain.task import NewTask, Signal, TaskRecord, first_record
 from backstay.errors import BackstayError, LeaseLost, UnknownTask
-from backstay.store.base import Claimed, Submitted
+from backstay.store.base import Changes, Claimed, Submitted
 from backstay.store.decisions import known_task
 from backstay.store.rows import (
     SIGNAL_VALUES,
@@ -146,8 +147,11 @@ class Tables:
             return []
         steps = self.steps([row[0] for row in rows if row[_HAS_STEPS]])
         signals = self.signals([row[0] for row in rows if row[_HAS_SIGNALS]])
-        tasks = self.task_records(rows)
-        return [Claimed(task, steps.get(task.key, []), signals.get(task.key, [])) for task in tasks]
+        requests = self.requests_of([*steps])
+        return [
+            Claimed(task, steps.get(task.key, []), signals.get(task.key, []), requests.get(task.key, ()))
+            for task in self.task_records(rows)
+        ]
 
     def task(self, task_id: str) -> TaskRecord:
         found = self.tasks_by_id([task_id])
@@ -220,6 +224,29 @@ class Tables:
         for row in rows:
             found[row[0]].append(signal_of(row, payloads))
         return found
+
+    # Requests to agents in other processes
+
+    def requests(self, query: str, **values: Any) -> list[RequestStanding]:
+        return [SHAPE.request_standing(row) for row in self.run(query, **values)]
+
+    def request(self, reference: Reference) -> RequestStanding | None:
+        found = self.requests("request_at", **msgspec.structs.asdict(reference))
+        return found[0] if found else None
+
+    def requests_of(self, keys: Sequence[int]) -> dict[int, list[RequestStanding]]:
+        found: dict[int, list[RequestStanding]] = defaultdict(list)
+        if keys:
+            for one in self.requests("requests_of", keys=as_json(keys)):
+                found[one.reference.task_key].append(one)
+        return found
+
+    def break_off(self, id: str, how: BrokenOff, changes: Changes) -> list[Row]:
+        """The host ``id`` has ended: of each request that it left, the task, its workflow and the agent."""
+        stopped = self.run("remove_withdrawn", id=id).fetchall()
+        rows = self.run("break_off_requests", id=id, how=how).fetchall()
+        changes.replied += [row[0] for row in (*stopped, *rows)]
+        return rows
 
     # Instances and the lead
 

@@ -16,6 +16,7 @@ listing       pages of tasks
 listeners     who is told of a commit
 controls      workflows and agents that are held back
 alerts        what a person is called for, until somebody takes it up
+requests      what agents in other processes are asked, and reply
 records       the audit trail, tokens, idempotency keys
 mailing       messages that are sent: once, in order, to queues and topics
 deliveries    messages that are received: by one at a time, until they are settled

@@ -39,3 +39,60 @@ processed AS (
       FROM fence CROSS JOIN jsonb_array_elements(:processed::jsonb) AS done
      WHERE fence.passed AND task.key = (done ->> 0)::bigint)
 SELECT passed FROM fence;
+
+-- name: send_requests
+INSERT INTO {schema}.agent_request (task_key, step, undo, agent, attempt, complete_by, body)
+SELECT task_key, step, undo, agent, attempt, {micros} complete_by, body
+  FROM unnest(:task_key::bigint[], :step::text[], :undo::boolean[], :agent::text[], :attempt::bigint[],
+              :complete_by::bigint[], :body::text[])
+       AS new (task_key, step, undo, agent, attempt, complete_by, body)
+ON CONFLICT (task_key, step) DO UPDATE
+   SET number = excluded.number, undo = excluded.undo, agent = excluded.agent, attempt = excluded.attempt,
+       complete_by = excluded.complete_by, body = excluded.body, reply = NULL, claimed_by = NULL,
+       withdrawn = false, broken_off = NULL;
+
+-- name: lock_requests
+-- In the order of their keys, as everybody does who touches more than one. (The same below.)
+SELECT {request_columns} FROM {schema}.agent_request AS request
+  JOIN unnest(:task_key::bigint[], :step::text[], :undo::boolean[], :attempt::bigint[])
+       AS one (task_key, step, undo, attempt)
+    ON request.task_key = one.task_key AND request.step = one.step AND request.undo = one.undo
+   AND request.attempt = one.attempt
+ ORDER BY request.task_key, request.step FOR UPDATE OF request;
+
+-- name: close_requests
+-- Removes them; one that somebody works on is withdrawn instead. Of each whether that was so.
+WITH closed AS MATERIALIZED (
+    SELECT request.task_key, request.step, request.claimed_by IS NOT NULL AND {is_under_way} AS at_work
+      FROM {schema}.agent_request AS request
+      JOIN unnest(:task_key::bigint[], :step::text[], :undo::boolean[], :attempt::bigint[])
+           AS one (task_key, step, undo, attempt)
+        ON request.task_key = one.task_key AND request.step = one.step AND request.undo = one.undo
+       AND request.attempt = one.attempt
+     ORDER BY request.task_key, request.step FOR UPDATE OF request),
+gone AS (
+    DELETE FROM {schema}.agent_request AS request USING closed
+     WHERE request.task_key = closed.task_key AND request.step = closed.step AND NOT closed.at_work),
+withdrawn AS (
+    UPDATE {schema}.agent_request AS request SET withdrawn = true FROM closed
+     WHERE request.task_key = closed.task_key AND request.step = closed.step AND closed.at_work)
+SELECT at_work FROM closed;
+
+-- name: answer_requests
+WITH answered AS MATERIALIZED (
+    SELECT request.task_key, request.step, request.undo, request.attempt, request.withdrawn, one.reply
+      FROM {schema}.agent_request AS request
+      JOIN unnest(:task_key::bigint[], :step::text[], :undo::boolean[], :attempt::bigint[], :reply::text[])
+           AS one (task_key, step, undo, attempt, reply)
+        ON request.task_key = one.task_key AND request.step = one.step AND request.undo = one.undo
+       AND request.attempt = one.attempt
+     WHERE request.reply IS NULL
+     ORDER BY request.task_key, request.step FOR UPDATE OF request),
+gone AS (
+    DELETE FROM {schema}.agent_request AS request USING answered
+     WHERE request.task_key = answered.task_key AND request.step = answered.step AND answered.withdrawn),
+written AS (
+    UPDATE {schema}.agent_request AS request SET reply = answered.reply, broken_off = NULL FROM answered
+     WHERE request.task_key = answered.task_key AND request.step = answered.step
+       AND NOT answered.withdrawn AND answered.reply IS NOT NULL)
+SELECT task_key, step, undo, attempt, NOT withdrawn AND reply IS NOT NULL FROM answered;

@@ -7,7 +7,7 @@
 CREATE TEMP VIEW batch AS
 SELECT NULL AS owner, NULL AS epoch, NULL AS locks, NULL AS held, NULL AS began, NULL AS completed,
        NULL AS processed, NULL AS tasks, NULL AS entered, NULL AS claimer, NULL AS claimer_epoch, NULL AS runs,
-       NULL AS room, NULL AS claimed_at;
+       NULL AS room, NULL AS claimed_at, NULL AS sent, NULL AS closed;
 
 -- name: claimed_table
 -- What the last claim of this connection took, and under which lock. Nothing of it is in the file.
@@ -30,12 +30,15 @@ BEGIN
     {forget_claimed};
     {find_claimable};
     {claim_tasks};
+    {send_requests};
+    {withdraw_closed};
+    {remove_closed};
 END;
 
 -- name: write_batch
 INSERT INTO batch VALUES
        (:owner, :epoch, :locks, :held, :began, :completed, :processed, :tasks, :entered, :claimer,
-        :claimer_epoch, :runs, :room, :claimed_at);
+        :claimer_epoch, :runs, :room, :claimed_at, :sent, :closed);
 
 -- name: check_fences
 -- All at once: whether its owner lives, and how many of the tasks are its own under the lock named for each.
@@ -95,3 +98,43 @@ SELECT json_group_array(json_array(
   FROM (SELECT task.* FROM claimed CROSS JOIN task USING (key)
          WHERE task.locked_by = :owner AND task.lock_number = claimed.lock_number
          ORDER BY key) AS found;
+
+-- name: send_requests
+-- One that takes the place of an earlier attempt's stands at the end of the line.
+INSERT OR REPLACE INTO agent_request (task_key, step, "undo", agent, attempt, complete_by, body)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6
+  FROM json_each(NEW.sent);
+
+-- name: withdraw_closed
+-- What somebody works on stays until that has stopped; the rest of what is closed goes.
+UPDATE agent_request SET withdrawn = 1
+  FROM json_each(NEW.closed) AS done
+ WHERE task_key = done.value ->> 0 AND step = done.value ->> 1
+   AND "undo" = done.value ->> 2 AND attempt = done.value ->> 3
+   AND claimed_by IS NOT NULL AND reply IS NULL AND broken_off IS NULL;
+
+-- name: remove_closed
+DELETE FROM agent_request WHERE withdrawn = 0 AND number IN (
+       SELECT request.number FROM json_each(NEW.closed) AS done
+         JOIN agent_request AS request
+           ON request.task_key = done.value ->> 0 AND request.step = done.value ->> 1
+          AND request."undo" = done.value ->> 2 AND request.attempt = done.value ->> 3);
+
+-- name: remove_withdrawn
+-- Of a host that has ended: what was withdrawn has stopped by that.
+DELETE FROM agent_request WHERE claimed_by = :id AND withdrawn = 1 RETURNING task_key;
+
+-- name: request_at
+SELECT {request_columns} FROM agent_request AS request
+ WHERE request.task_key = :task_key AND request.step = :step AND request."undo" = :undo
+   AND request.attempt = :attempt;
+
+-- name: put_reply
+UPDATE agent_request SET reply = :reply, broken_off = NULL
+ WHERE task_key = :task_key AND step = :step AND attempt = :attempt;
+
+-- name: remove_request
+DELETE FROM agent_request WHERE task_key = :task_key AND step = :step;
+
+-- name: withdraw_request
+UPDATE agent_request SET withdrawn = 1 WHERE task_key = :task_key AND step = :step;
