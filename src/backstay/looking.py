@@ -91,6 +91,7 @@ class Onlooker:
             schedulers=sum(bool(one.runs) for one in live),
             runnable=any((task.workflow, task.version) in one.runs for one in live),
             agents=frozenset(name for one in live for name in one.report.agents),
+            hosted=any("agents" in one.roles for one in live),
             open_breakers={
                 name: report.open_until
                 for one in live

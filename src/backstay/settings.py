@@ -43,6 +43,7 @@ class Settings:
     recoveries_within: timedelta = timedelta(seconds=60)
     backlog_limit: int = 100_000
     in_flight: int = 4_000
+    requests_open: int = 1_000
     journal_max: int = 10_000
     inline_bytes_max: int = 16 * 1024
     payload_bytes_max: int = 1024 * 1024
@@ -103,6 +104,7 @@ _LEAST: Final = {
     "recoveries_max": 1,
     "backlog_limit": 1,
     "in_flight": 1,
+    "requests_open": 1,
     "journal_max": 1,
     "inline_bytes_max": 0,
     "payload_bytes_max": 1024,

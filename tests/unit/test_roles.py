@@ -16,10 +16,9 @@ def test_all_of_them_together_are_the_default():
     assert parse_roles(as_names(ALL)) == ALL
 
 
-@pytest.mark.parametrize("names", [["scheduler"], ["agents", "api"]])
-def test_a_scheduler_without_agents_would_have_nobody_to_do_its_steps(names: list[str]):
-    with pytest.raises(InvalidSetting, match="name both, or neither"):
-        parse_roles(names)
+@pytest.mark.parametrize("names", [["scheduler"], ["agents", "api"], ["agents", "supervisor"]])
+def test_any_of_them_may_be_alone_or_beside_any_other(names: list[str]):
+    assert parse_roles(names) == {Role(name) for name in names}
 
 
 @pytest.mark.parametrize("names", [["janitor"], [""], ["api", "jobs"]])

@@ -261,8 +261,13 @@ def test_a_task_of_a_paused_workflow_says_who_paused_it_and_why(state: TaskState
         ),
         (
             around(agents=frozenset({"post"})),
-            "step ship:1 waits for agent 'bank', which no live process has; start one",
-            None,
+            "step ship:1 waits for agent 'bank', which no live process has; start one with the role agents",
+            "backstay serve MODULE:APP --roles agents",
+        ),
+        (
+            around(hosted=False),
+            "step ship:1 waits for agent 'bank', which no live process has; start one with the role agents",
+            "backstay serve MODULE:APP --roles agents",
         ),
     ],
 )

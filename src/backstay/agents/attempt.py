@@ -114,6 +114,7 @@ class Attempt:
             idempotency_key=request.idempotency_key,
             complete_by=instant(request.complete_by),
             outcome=request.outcome,
+            traceparent=request.traceparent,
             _running=self,
         )
 
@@ -124,6 +125,14 @@ class Attempt:
             ended()  # It fell silent by itself, a moment ago.
         else:
             self._abandon()
+
+    def overdue(self, told: Callable[[Reply | None, bool], None]) -> None:
+        """It has fallen silent, or is about to; ``told`` hears that the body may have begun."""
+        told(None, True)  # noqa: FBT003  No reply, and it may have.
+
+    def leave(self) -> None:
+        """Nobody else can follow it: stop."""
+        self.cancel(lambda: None)
 
     # What is called, and with what
 

@@ -89,6 +89,16 @@ class Counter:
         now = self._clock.monotonic()
         return self.breaker.retry_at(now) - now
 
+    def vacancies(self, at_most: int) -> int:
+        """How many would be let in now, but no more than ``at_most`` beside those that are there."""
+        if self._closing or self._line or self.open_in_seconds() > 0:
+            return 0
+        limit = at_most if self._limit is None else min(self._limit, at_most)
+        room = max(0, limit - self._taken)
+        if self.breaker is None or self._forced is Forced.CLOSED:
+            return room
+        return min(room, self.breaker.admits(self._clock.monotonic(), at_most))
+
     # A person's hand
 
     def regulate(self, control: Control | None) -> bool:

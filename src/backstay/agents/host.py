@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import copy_context
 from random import Random
+from typing import Final
 
 from backstay.agents.attempt import Attempt, Rest, Surroundings
 from backstay.agents.counter import Counter, Place
@@ -19,6 +20,8 @@ from backstay.store.base import AgentReport
 
 class AgentHost:
     """Runs steps in this process. An ``AgentLink`` for the scheduler beside it."""
+
+    through_store: Final = False
 
     def __init__(
         self, registry: Registry, *, settings: Settings, clock: Clock, alarms: Alarms, random: Random
@@ -51,6 +54,15 @@ class AgentHost:
         """Begin no step any more; those at work go on."""
         for counter in self._counters.values():
             counter.close()
+
+    def vacancies(self, at_most: int) -> dict[str, int]:
+        """For each agent that would begin a step now, how many, but no more than ``at_most``."""
+        found = {name: counter.vacancies(at_most) for name, counter in self._counters.items()}
+        return {name: number for name, number in found.items() if number > 0}
+
+    def has(self, operation: str) -> bool:
+        """Whether this process has the code of a step."""
+        return operation in self._registry.steps
 
     def dismiss(self) -> None:
         """Nobody sends requests any more."""

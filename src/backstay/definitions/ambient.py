@@ -70,6 +70,8 @@ class StepContext(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str
     complete_by: datetime
     outcome: Outcome | None
+    # The trace that the submitter began, if it told one: attribute ``traceparent`` of the task.
+    traceparent: str | None = None
     _running: RunningStep
 
     @property

@@ -95,6 +95,16 @@ class Circuit:
                 self._probing += 1
                 return True
 
+    def admits(self, now: float, at_most: int) -> int:
+        """How many calls would be let through now, up to ``at_most``. Counts nothing."""
+        match self.state(now):
+            case BreakerState.CLOSED:
+                return at_most
+            case BreakerState.OPEN:
+                return 0
+            case BreakerState.HALF_OPEN:
+                return min(at_most, self._policy.probes - self._probing)
+
     def withdraw(self) -> None:
         """An admitted call was not made, or ended without a verdict on the service."""
         self._probing = max(0, self._probing - 1)

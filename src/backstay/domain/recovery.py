@@ -18,6 +18,9 @@ from backstay.domain.task import TaskRecord
 from backstay.errors import InvalidRequest
 
 Then = Literal["undo", "wait", "error"]
+#: The type of the failure of a step during which too many processes died.
+CRASHES: Final = "Crashes"
+
 _THENS: Final = ("undo", "wait", "error")
 
 

@@ -29,6 +29,8 @@ class Surroundings:
     runnable: bool
     # The agents that live processes have, and until when at most which of their breakers are open.
     agents: frozenset[str] = frozenset()
+    # Whether any live process does the work of agents, or is about to.
+    hosted: bool = True
     open_breakers: Mapping[str, datetime] = field(default_factory=dict)
     controls: Controls = field(default_factory=Controls)
 
@@ -136,8 +138,12 @@ def _held_back(step: StepRecord, around: Surroundings) -> Reason | None:
             f" whose breaker is open until {_instant(around.open_breakers[agent])}",
             f"backstay agents breaker {agent} closed",
         )
-    if around.agents and agent not in around.agents:
-        return Reason(f"step {step.key} waits for agent {agent!r}, which no live process has; start one")
+    if agent not in around.agents and (around.agents or not around.hosted):
+        return Reason(
+            f"step {step.key} waits for agent {agent!r}, which no live process has;"
+            " start one with the role agents",
+            "backstay serve MODULE:APP --roles agents",
+        )
     return None
 
 

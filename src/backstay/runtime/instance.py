@@ -9,6 +9,7 @@ from random import Random
 from typing import Final
 
 from backstay.agents.host import AgentHost
+from backstay.agents.inbox import Inbox
 from backstay.clock import Alarms, Clock
 from backstay.definitions.registry import Registry
 from backstay.domain.control import Controls
@@ -68,11 +69,14 @@ class Instance:
         self._answered = Pulse(clock)
         self._trouble = Pulse(clock)
         self._agents: AgentHost | None = None
+        self._inbox: Inbox | None = None
         self._scheduler: Scheduler | None = None
-        if Role.SCHEDULER in roles:
+        if Role.AGENTS in roles:
             self._agents = AgentHost(
                 registry, settings=settings, clock=clock, alarms=self._alarms, random=random
             )
+            self._inbox = Inbox(store, owner, self._agents, settings=settings, clock=clock)
+        if Role.SCHEDULER in roles:
             self._scheduler = Scheduler(
                 store,
                 owner,
@@ -83,6 +87,7 @@ class Instance:
                 alarms=self._alarms,
                 random=random,
             )
+            self._scheduler.mail.when_let_in(self._agents_came)
         self._supervisor = self._new_supervisor() if Role.SUPERVISOR in roles else None
         self._ingest: Ingest | None = None
         if Role.INGEST in roles:
@@ -94,9 +99,12 @@ class Instance:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._beat(), name="backstay-heartbeat")
-                if self._scheduler is not None and self._agents is not None:
-                    controls = self._keep_controls(self._agents, self._scheduler)
-                    group.create_task(controls, name="backstay-controls")
+                if self._scheduler is not None or self._agents is not None:
+                    group.create_task(self._keep_controls(), name="backstay-controls")
+                if self._inbox is not None:
+                    group.create_task(self._do_work(self._inbox), name="backstay-agents")
+                if self._scheduler is not None:
+                    group.create_task(self._fetch_mail(self._scheduler), name="backstay-mail")
                     group.create_task(self._schedule(self._scheduler), name="backstay-scheduler")
                 if self._supervisor is not None:
                     group.create_task(self._supervisor.run(), name="backstay-supervisor")
@@ -123,20 +131,23 @@ class Instance:
     async def drain(self, within: timedelta) -> None:
         """Begin nothing any more and let what is at work end, for so long at most."""
         emit(DRAINING, in_flight=self._in_flight, within=describe(within))
-        if self._scheduler is not None and self._agents is not None:
+        if self._scheduler is not None:
             self._scheduler.drain()
+        if self._agents is not None:
             self._agents.close()
+        if self._inbox is not None:
+            self._inbox.close()
         try:
             async with asyncio.timeout(within.total_seconds()):
                 if self._ingest is not None:
                     await self._ingest.drain()
-                if self._scheduler is not None and self._agents is not None:
-                    await self._at_rest(self._scheduler, self._agents)
+                await self._at_rest()
         except TimeoutError:
             emit(DRAIN_CUT_SHORT, in_flight=self._in_flight)
 
     @property
     def _in_flight(self) -> int:
+        """How many steps and messages are at work here."""
         steps = 0 if self._agents is None else self._agents.in_flight
         return steps + (0 if self._ingest is None else self._ingest.in_flight)
 
@@ -160,7 +171,10 @@ class Instance:
         silent: dict[str, float] = {}
         if self._scheduler is not None:
             unanswered = self._scheduler.unanswered.silent_seconds()
-            silent[Role.SCHEDULER] = max(self._scheduler.pulse.silent_seconds(), unanswered)
+            mail = self._scheduler.mail.pulse.silent_seconds()
+            silent[Role.SCHEDULER] = max(self._scheduler.pulse.silent_seconds(), unanswered, mail)
+        if self._inbox is not None:
+            silent[Role.AGENTS] = self._inbox.pulse.silent_seconds()
         if self._supervisor is not None:
             silent[Role.SUPERVISOR] = self._supervisor.pulse.silent_seconds()
         if self._ingest is not None:
@@ -183,28 +197,50 @@ class Instance:
             await asyncio.sleep(pause)
 
     def _report(self) -> Report:
-        if self._scheduler is None or self._agents is None:
-            return Report()
-        return Report(in_flight=self._scheduler.in_flight, agents=self._agents.report())
+        return Report(
+            in_flight=0 if self._scheduler is None else self._scheduler.in_flight,
+            agents={} if self._agents is None else self._agents.report(),
+        )
 
     async def _schedule(self, scheduler: Scheduler) -> None:
         # What is held back must be known before the first step begins.
         await self._controls_known.wait()
         await scheduler.run()
 
-    async def _keep_controls(self, agents: AgentHost, scheduler: Scheduler) -> None:
+    async def _fetch_mail(self, scheduler: Scheduler) -> None:
+        await self._controls_known.wait()
+        await scheduler.mail.run(sends=scheduler.sends)
+
+    async def _do_work(self, inbox: Inbox) -> None:
+        await self._controls_known.wait()
+        await inbox.run()
+
+    def _agents_came(self, agents: list[str]) -> None:
+        """Some process does the work of these agents; nobody did before, or their breakers were open."""
+        self._let_in.update(agents)
+        self._controls_due.set()
+
+    async def _keep_controls(self) -> None:
         """Read what is held back when it may have changed, and now and then in any case."""
         while True:
             self._controls_due.clear()
             try:
-                self._let_in.update(agents.regulate(Controls(await self._store.records.controls())))
+                self._let_in.update(self._regulate(Controls(await self._store.records.controls())))
                 self._controls_known.set()
-                await self._call_back(scheduler)
+                await self._call_back()
             except Unavailable as error:
                 emit(STORE_UNAVAILABLE, error=error)
             # Others may write all the time: what they decided is looked at a few times a second.
             await asyncio.sleep(CONTROLS_PAUSE_SECONDS)
             await self._controls_called()
+
+    def _regulate(self, controls: Controls) -> list[str]:
+        """The agents whose steps may begin again."""
+        here = [] if self._agents is None else self._agents.regulate(controls)
+        if here and self._inbox is not None:
+            self._inbox.call()
+        elsewhere = [] if self._scheduler is None else self._scheduler.mail.regulate(controls)
+        return [*here, *elsewhere]
 
     async def _controls_called(self) -> None:
         seconds = self._settings.heartbeat.total_seconds()
@@ -213,7 +249,7 @@ class Instance:
             async with asyncio.timeout(seconds if self._controls_known.is_set() else RECONNECT_SECONDS):
                 await self._controls_due.wait()
 
-    async def _call_back(self, scheduler: Scheduler) -> None:
+    async def _call_back(self) -> None:
         """Call the tasks that were parked because of agents that let them in again."""
         if not self._let_in:
             return
@@ -222,7 +258,8 @@ class Instance:
         written = False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CALL_BACK_SECONDS):
-                await scheduler.unanswered.those_of_now()
+                if self._scheduler is not None:
+                    await self._scheduler.unanswered.those_of_now()
                 written = True
         for agent in sorted(self._let_in):
             await self._store.records.call_for(agent, now=self._clock.now())
@@ -244,9 +281,10 @@ class Instance:
             spare=self._owner,
         )
 
-    @staticmethod
-    async def _at_rest(scheduler: Scheduler, agents: AgentHost) -> None:
+    async def _at_rest(self) -> None:
         quiet = 0
         while quiet < QUIET_LOOKS:
-            quiet = 0 if agents.in_flight or scheduler.unanswered else quiet + 1
+            unwritten = self._scheduler is not None and self._scheduler.unanswered
+            unsaid = self._inbox is not None and self._inbox.in_hand
+            quiet = 0 if self._at_work or unwritten or unsaid else quiet + 1
             await asyncio.sleep(DRAIN_LOOK_SECONDS)

@@ -31,10 +31,6 @@ def parse_roles(names: Iterable[str]) -> Roles:
     found = frozenset(_role(name.strip()) for name in names)
     if not found:
         raise InvalidSetting(f"no role is named; roles: {', '.join(Role)}")
-    if (Role.SCHEDULER in found) != (Role.AGENTS in found):
-        raise InvalidSetting(
-            "scheduler and agents are roles of one process in this release: name both, or neither"
-        )
     return found
 
 

@@ -10,6 +10,8 @@ calls          what a workflow's code reaches when it calls a step, sleeps, wait
 step_call      a call of a step, and what is known of it while it goes straight to its end
 dispatch       steps: a slot, a durable record, the request, the reply
 waits          sleeps, signals and children
+mailbox        the way to agents in other processes, through the store
+lines          who stands in line for them
 ledger         what a run knows of its task, and what it has not written yet
 unanswered     transitions that the store has not answered yet
 services       what a run is given to work with

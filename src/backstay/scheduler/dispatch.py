@@ -18,10 +18,11 @@ import msgspec
 from backstay.clock import Alarm
 from backstay.domain.durations import describe
 from backstay.domain.instants import instant, micros
-from backstay.domain.recovery import Recovery, may_repeat
+from backstay.domain.recovery import CRASHES, Recovery, may_repeat
+from backstay.domain.request import TRACEPARENT
 from backstay.domain.states import StepState
 from backstay.domain.step import Failure, StepRecord
-from backstay.messaging.wire import Completed, Deferred, Execution, Failed, Reply, Request, Ticket
+from backstay.messaging.wire import Answer, Completed, Deferred, Execution, Failed, Lost, Request, Ticket
 from backstay.observe import LATE_REPLY, STEP_REPEATED, emit
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.services import Services
@@ -159,6 +160,8 @@ class Dispatch:
             pivot=step.pivot,
         )
         ledger.begin(call, began)
+        if self._services.agents.through_store:
+            self._ask(call)
 
     def begin(self, call: StepCall) -> None:
         """Take a step that is recorded, and not finished, to its agent."""
@@ -177,6 +180,8 @@ class Dispatch:
     def resume(self, call: StepCall) -> None:
         """Go on with a step that an earlier run left pending or broke off."""
         record = self._ledger.steps[call.key]
+        if record.state is _RUNNING and self._is_elsewhere(call, record):
+            return
         interrupted = record.state is not _PENDING
         unsure = replace(record, unsure=record.unsure or interrupted)
         if interrupted and not may_repeat(unsure, self._recovery, idempotent=call.step.idempotent):
@@ -189,6 +194,31 @@ class Dispatch:
             # It may have to wait for a slot, and whatever waits in line is pending.
             self._ledger.put(replace(unsure, state=_PENDING, complete_by=None))
         self.begin(call)
+
+    def _is_elsewhere(self, call: StepCall, record: StepRecord) -> bool:
+        """Whether the attempt goes on in another process, or was answered there: then we wait for that."""
+        found = self._ledger.found.get(call.key)
+        if found is None or not found.reference.is_current(record):
+            return False
+        clock = self._services.clock
+        answered = found.answer() is not None
+        if not answered and not found.is_live(clock.now()):
+            if found.claimed_by is not None:
+                return False
+            # Nobody took it up in time, so nothing was done.
+            self._ledger.put(replace(record, state=_PENDING, complete_by=None))
+            self.begin(call)
+            return True
+        self.calls[call.key] = call
+        remaining = max(0.0, (found.complete_by - clock.now()).total_seconds())
+        call.attempt = record.attempt
+        call.complete_by = micros(found.complete_by)
+        call.due = call.deadline = clock.monotonic() + remaining
+        replied = partial(self._replied, call, call.attempt)
+        call.execution = self._services.mail.follow(found, call.step.agent.name, remaining, replied)
+        if call.due < self._alarm_at:
+            self._look_at_clock(call.due)
+        return True
 
     def unrepeatable(self, call: StepCall) -> bool:
         """Whether nobody knows what the step did, and it must not be done twice."""
@@ -216,6 +246,26 @@ class Dispatch:
                 error=None,
             )
         )
+        if self._services.agents.through_store:
+            self._ask(call)
+
+    def _ask(self, call: StepCall) -> None:
+        """Have the request written along with the record of the attempt."""
+        task, step = self._ledger.task, call.step
+        self._ledger.send(
+            Request(
+                task_id=task.id,
+                step=call.key,
+                agent=step.agent.name,
+                operation=step.name,
+                attempt=call.attempt,
+                input=call.input,
+                complete_by=call.complete_by,
+                remaining_seconds=call.deadline - self._services.clock.monotonic(),
+                traceparent=task.attributes.get(TRACEPARENT),
+                task_key=task.key,
+            )
+        )
 
     def _time(self, call: StepCall, *, attempt: int = 1) -> int:
         """Set when an attempt that is recorded now must be done, and let its time run from here on; now."""
@@ -233,7 +283,8 @@ class Dispatch:
     def send(self, calls: list[StepCall]) -> None:
         """The records are durable: start the bodies."""
         services = self._services
-        task_id = self._ledger.task.id
+        task = self._ledger.task
+        task_id, task_key, traceparent = task.id, task.key, task.attributes.get(TRACEPARENT)
         now = services.clock.monotonic()
         for call in calls:
             key = call.key
@@ -255,13 +306,15 @@ class Dispatch:
                 input=call.input,
                 complete_by=call.complete_by,
                 remaining_seconds=due - now,
+                traceparent=traceparent,
+                task_key=task_key,
             )
             replied = partial(self._replied, call, call.attempt)
             call.execution = services.agents.execute(call.ticket, request, replied)
 
     # The way back
 
-    def _replied(self, call: StepCall, attempt: int, reply: Reply) -> None:
+    def _replied(self, call: StepCall, attempt: int, reply: Answer) -> None:
         if self.calls.get(call.key) is not call or call.attempt != attempt:
             emit(LATE_REPLY, task_id=self._ledger.task.id, step=call.key)
             return
@@ -277,12 +330,29 @@ class Dispatch:
         call.position = self._ledger.position = self._ledger.position + 1
         self._settled(call, None)
 
-    def _fell_short(self, call: StepCall, record: StepRecord, reply: Reply) -> None:
+    def _fell_short(self, call: StepCall, record: StepRecord, reply: Answer) -> None:
         match reply:
             case Failed(error=error, unsure=unsure, retry_after=pause):
                 self._failed(call, replace(record, unsure=record.unsure or unsure), error, pause=pause)
             case Deferred(error=error, unsure=unsure):
                 self._again(call, replace(record, unsure=record.unsure or unsure, error=error))
+            case Lost(crashed=crashed):
+                self._lost(call, replace(record, unsure=True), crashed=crashed)
+
+    def _lost(self, call: StepCall, record: StepRecord, *, crashed: bool) -> None:
+        """The process that worked on it has ended; that is no failure of the step, but may be its doing."""
+        if crashed:
+            self._ledger.crashed()
+        reason = f"the process that worked on attempt {record.attempt} has ended"
+        if crashed and self._ledger.task.crash_count >= self._recovery.crashes:
+            error = Failure(CRASHES, f"{reason}, and so did too many before it", call.key, permanent=True)
+            self._given_up(call, replace(record, error=error))
+        elif may_repeat(record, self._recovery, idempotent=call.step.idempotent):
+            emit(STEP_REPEATED, task_id=self._ledger.task.id, step=call.key, error=reason)
+            self._again(call, record)
+        else:
+            error = Failure("Interrupted", f"{reason}, and the step must not be attempted again", call.key)
+            self._given_up(call, replace(record, error=error))
 
     def _look_at_clock(self, at: float) -> None:
         """Ask at that time, and no later, whether something is due."""
@@ -309,7 +379,13 @@ class Dispatch:
 
     def stop(self) -> None:
         """The run is over; nobody is asked for anything any more."""
-        self.withdraw_all()
+        left = list(self.calls.values())
+        self.calls.clear()
+        for call in left:
+            if call.execution is not None:
+                call.execution.leave()
+            elif call.ticket is not None:
+                call.ticket.give_back()
         self._forget_clock()
         # What leads back to the run: something that holds itself is freed late, and by a search.
         self._settled = self._flush = _nothing
@@ -321,13 +397,28 @@ class Dispatch:
         record = self._ledger.steps[call.key]
         if record.complete_by == self._ledger.task.hard_end:
             return  # It ends with its task, which is stopped at this very instant.
-        began = call.execution is not None
-        if not began and call.ticket is not None:
+        if call.execution is not None:
+            call.execution.overdue(partial(self._overdue, call, call.attempt))
+            return
+        if call.ticket is not None:
             call.ticket.give_back()
-        error = Failure(
-            "Expired", f"no answer within {describe(self._services.time_for_step(call.step))}", step=call.key
-        )
-        self._failed(call, replace(record, unsure=record.unsure or began), error)
+        self._failed(call, record, self._no_answer(call))
+
+    def _overdue(self, call: StepCall, attempt: int, reply: Answer | None, began: bool) -> None:  # noqa: FBT001
+        """It was told to stop; perhaps it had replied after all, or nobody had begun it."""
+        if self.calls.get(call.key) is not call or call.attempt != attempt or call.execution is None:
+            return
+        record = self._ledger.steps[call.key]
+        if reply is not None:
+            self._replied(call, attempt, reply)
+        elif began:
+            self._failed(call, replace(record, unsure=True), self._no_answer(call))
+        else:
+            self._again(call, record)
+
+    def _no_answer(self, call: StepCall) -> Failure:
+        time = describe(self._services.time_for_step(call.step))
+        return Failure("Expired", f"no answer within {time}", step=call.key)
 
     def _failed(
         self, call: StepCall, record: StepRecord, error: Failure, *, pause: timedelta | None = None

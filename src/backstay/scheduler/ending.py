@@ -11,7 +11,7 @@ import msgspec
 from backstay.definitions.registry import Registry
 from backstay.domain.alert import AlertKind, NewAlert, of_task
 from backstay.domain.operate import failed_at_the_end, reopened
-from backstay.domain.recovery import Cause, GiveUp, Park, Recovery, Undo, Verdict, after_failure
+from backstay.domain.recovery import CRASHES, Cause, GiveUp, Park, Recovery, Undo, Verdict, after_failure
 from backstay.domain.states import StepState, TaskState, advance_task
 from backstay.domain.step import Failure, StepRecord, failure_of
 from backstay.domain.task import Request
@@ -169,6 +169,8 @@ def _cause_of(record: StepRecord | None, registry: Registry) -> Cause:
     # Before all else: whatever its error says, such a step must not get the try that a wait ends in.
     if record.unsure and step is not None and not step.idempotent:
         return Cause.UNREPEATABLE
+    if record.error.type == CRASHES:
+        return Cause.CRASHES
     return Cause.PERMANENT if record.error.permanent else Cause.EXHAUSTED
 
 

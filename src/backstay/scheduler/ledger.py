@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -12,15 +12,20 @@ from backstay.domain.alert import NewAlert
 from backstay.domain.instants import instant
 from backstay.domain.lease import Owner
 from backstay.domain.operate import next_position
-from backstay.domain.states import STEP_ARROWS, StepState
+from backstay.domain.request import Reference, Request, RequestStanding, request_document
+from backstay.domain.states import STEP_ARROWS, StepState, TaskState
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError
 from backstay.observe import alert
 from backstay.scheduler.services import Services
 from backstay.store.base import Settle, StepBegan, StepCompleted, StepMove, Transition
+from backstay.store.requests import Mail, Sent
 
 replace = msgspec.structs.replace
+
+#: In which a task waits for what it asked of agents.
+_ASKING: Final = frozenset({TaskState.PROCESSING, TaskState.UNDOING})
 
 
 class LiveStep(Protocol):
@@ -50,14 +55,19 @@ class Ledger:
         "_consumed",
         "_passed",
         "_records",
+        "_sent",
         "_straight",
         "_task_changed",
+        "found",
+        "open",
         "position",
         "size",
         "task",
     )
 
-    def __init__(self, task: TaskRecord, steps: Iterable[StepRecord]) -> None:
+    def __init__(
+        self, task: TaskRecord, steps: Iterable[StepRecord], requests: Iterable[RequestStanding] = ()
+    ) -> None:
         self.task = task
         self._records = {step.key: step for step in steps}
         #: The number of the last result that the workflow was, or will be, given.
@@ -75,6 +85,11 @@ class Ledger:
         self._children: list[NewTask] = []
         self._consumed: list[tuple[int, str]] = []
         self._alerts: list[NewAlert] = []
+        #: What an earlier holder asked of agents in other processes, as it stood when the task was claimed.
+        self.found = {one.reference.step: one for one in requests}
+        #: What agents in other processes are asked, until their steps have come further.
+        self.open = {step: one.reference for step, one in self.found.items()}
+        self._sent: list[Sent] = []
 
     @property
     def steps(self) -> dict[str, StepRecord]:
@@ -155,6 +170,10 @@ class Ledger:
         if self.task.crash_count > 0:
             self.put_task(replace(self.task, crash_count=0))
 
+    def crashed(self) -> None:
+        """One more process died while it worked for this task."""
+        self.put_task(replace(self.task, crash_count=self.task.crash_count + 1))
+
     def start_child(self, child: NewTask) -> None:
         self._children.append(child)
 
@@ -164,6 +183,21 @@ class Ledger:
     def call_for(self, alert: NewAlert) -> None:
         """Call a person, with the records that say why."""
         self._alerts.append(alert)
+
+    def send(self, request: Request) -> None:
+        """Ask an agent in another process, with the record of the attempt."""
+        self.open[request.step] = request.reference
+        self._sent.append(
+            Sent(
+                task_key=request.task_key,
+                step=request.step,
+                undo=request.undo,
+                agent=request.agent,
+                attempt=request.attempt,
+                complete_by=request.complete_by,
+                body=request_document(request).decode(),
+            )
+        )
 
     def next_position(self) -> int:
         """The number of the next result that the workflow is given."""
@@ -177,6 +211,8 @@ class Ledger:
             steps.pop(key, None)
             self._began.pop(key, None)
             self._changed.pop(key, None)
+            self.open.pop(key, None)
+        self._sent = [one for one in self._sent if one.step not in keys]
         self._passed = [step for step in self._passed if step.key not in keys]
         self._children = [child for child in self._children if child.parent_step not in keys]
         self._consumed = [(number, key) for number, key in self._consumed if key not in keys]
@@ -194,6 +230,8 @@ class Ledger:
         self._children = []
         self._consumed = []
         self._alerts = []
+        self.open = {step: one.reference for step, one in self.found.items()}
+        self._sent = []
 
     @property
     def changed(self) -> bool:
@@ -202,7 +240,7 @@ class Ledger:
     def write(self, services: Services, settle: Settle) -> None:
         """Hand what changed since the last time to the store; ``settle`` hears how that went."""
         task = self.task
-        rare = self._task_changed or self._children or self._consumed or self._alerts
+        rare = self._task_changed or self._children or self._consumed or self._alerts or self.open
         if not (self._changed or rare):
             moves: list[StepMove] = [*self._completed.values(), *self._began.values()]
             self._completed.clear()
@@ -236,6 +274,7 @@ class Ledger:
             consumed=self._consumed or (),
             alerts=self._alerts or (),
             replies=task.reply_to is not None,
+            mail=self._mail() if self.open else None,
         )
         if self._alerts:
             settle = _telling(self._alerts, settle)
@@ -247,6 +286,18 @@ class Ledger:
         if self._changed:
             moves += map(self.steps.__getitem__, self._changed)
         return moves
+
+    def _mail(self) -> Mail | None:
+        """What is sent, and what is needed no longer: its step has come further, or its task has ended."""
+        steps, asked = self.steps, self.open
+        keys = [*self._completed, *self._changed] if self.task.state in _ASKING else [*asked]
+        over = [key for key in keys if key in asked and not self._still_asked(steps[key], asked[key])]
+        sent, self._sent = self._sent, []
+        closed = [asked.pop(key) for key in over]
+        return Mail(sent, closed) if sent or closed else None
+
+    def _still_asked(self, step: StepRecord, reference: Reference) -> bool:
+        return self.task.state in _ASKING and reference.is_current(step)
 
     def _passing(self, owner: Owner, at: datetime, step: StepRecord) -> Transition:
         task = self.task

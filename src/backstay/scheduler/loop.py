@@ -22,6 +22,7 @@ from backstay.messaging.wire import AgentLink
 from backstay.observe import STORE_UNAVAILABLE, emit, log
 from backstay.pulse import Pulse
 from backstay.scheduler.ledger import Ledger
+from backstay.scheduler.mailbox import Mailbox
 from backstay.scheduler.run import Run
 from backstay.scheduler.services import OpenWaits, Services, StepTimes, time_for_run
 from backstay.scheduler.unanswered import Unanswered
@@ -51,14 +52,17 @@ AnyRun = Run | UndoRun
 
 
 class Scheduler:
-    """One scheduler of one instance. Everything here happens on one event loop."""
+    """One scheduler of one instance. Everything here happens on one event loop.
+
+    ``agents`` are those of this process; ``None``: its steps are done by agents in others.
+    """
 
     def __init__(
         self,
         store: Store,
         owner: Owner,
         registry: Registry,
-        agents: AgentLink,
+        agents: AgentLink | None,
         *,
         settings: Settings,
         clock: Clock,
@@ -89,10 +93,14 @@ class Scheduler:
         self._held_back = False
         self.pulse = Pulse(clock)
         self.unanswered = Unanswered(clock)
+        self.mail = Mailbox(store, owner, settings=settings, clock=clock, alarms=alarms, soon=self._soon)
+        # Without agents in this process, those in others are asked.
+        self.sends = agents is None
         self._services = Services(
             owner=owner,
             registry=registry,
-            agents=agents,
+            agents=agents or self.mail,
+            mail=self.mail,
             clock=clock,
             alarms=alarms,
             random=random,
@@ -112,6 +120,7 @@ class Scheduler:
     def drain(self) -> None:
         """Claim nothing any more; what is in hand goes on as far as its agents take it."""
         self._draining = True
+        self.mail.close()
         if self._claiming is not None:
             # What it may have got in this very moment is freed when the instance retires.
             self._claiming.cancel()
@@ -225,7 +234,7 @@ class Scheduler:
             # It was taken away from us and is ours again; the run under the old lock has not heard of it.
             before.stands(claimed.task, claimed.signals)
             before.abandon()
-        ledger = Ledger(claimed.task, claimed.steps)
+        ledger = Ledger(claimed.task, claimed.steps, claimed.requests)
         workflow = self._registry.workflows[claimed.task.workflow, claimed.task.version]
         if claimed.task.state is TaskState.UNDOING:
             self._undo(ledger, None)

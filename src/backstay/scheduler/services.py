@@ -16,6 +16,7 @@ from backstay.domain.instants import micros_in
 from backstay.domain.lease import Owner
 from backstay.domain.task import TaskRecord
 from backstay.messaging.wire import AgentLink
+from backstay.scheduler.mailbox import Mailbox
 from backstay.scheduler.workflow_loop import WorkflowLoop
 from backstay.settings import Settings
 from backstay.store.base import Settle, Transition
@@ -64,6 +65,8 @@ class Services:
     owner: Owner
     registry: Registry
     agents: AgentLink
+    # Where the answers come in to what was asked of agents in other processes, by whomever.
+    mail: Mailbox
     clock: Clock
     alarms: Alarms
     random: Random

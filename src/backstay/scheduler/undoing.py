@@ -19,12 +19,14 @@ from backstay.definitions.workflows import Workflow
 from backstay.domain.alert import AlertKind, of_task
 from backstay.domain.durations import describe
 from backstay.domain.instants import micros
+from backstay.domain.recovery import CRASHES
+from backstay.domain.request import TRACEPARENT
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import Failure, StepKind, StepRecord, interrupted
 from backstay.domain.task import Signal, TaskRecord
 from backstay.domain.undo import is_manual, may_start_at, undo_plan
 from backstay.errors import BackstayError
-from backstay.messaging.wire import Completed, Deferred, Execution, Failed, Reply, Request, Ticket
+from backstay.messaging.wire import Answer, Completed, Deferred, Execution, Failed, Lost, Request, Ticket
 from backstay.observe import LATE_REPLY, LEASE_LOST, emit
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.services import Services
@@ -74,7 +76,7 @@ class UndoRun:
 
     def _give_up_deadly(self) -> None:
         """Too many processes died during this undo: whatever was under way is not tried again."""
-        error = Failure("Crashes", "too many processes died while they ran this undo", permanent=True)
+        error = Failure(CRASHES, "too many processes died while they ran this undo", permanent=True)
         for step in undo_plan(self._ledger.steps.values()):
             if step.state is StepState.UNDOING and not is_manual(step) and step.kind is StepKind.STEP:
                 self._give_up(step, error)
@@ -130,8 +132,25 @@ class UndoRun:
             self._park(start_at)
         elif newest.kind is StepKind.CHILD:
             self._undo_child(newest)
-        else:
+        elif not self._is_elsewhere(newest):
             self._reserve(newest.key)
+
+    def _is_elsewhere(self, record: StepRecord) -> bool:
+        """Whether the attempt goes on in another process, or was answered there: then we wait for that."""
+        found = self._ledger.found.get(record.key)
+        now = self._services.clock.now()
+        if found is None or record.agent is None or not found.reference.is_current(record):
+            return False
+        if found.answer() is None and not found.is_live(now):
+            return False
+        del self._ledger.found[record.key]  # Once: whatever comes after that is an attempt of our own.
+        remaining = max(0.0, (found.complete_by - now).total_seconds())
+        key, attempt = record.key, record.undo_attempt
+        self._alarm = self._services.alarms.after(remaining, lambda: self._expired(key))
+        self._execution = self._services.mail.follow(
+            found, record.agent, remaining, lambda reply: self._replied(key, attempt, reply)
+        )
+        return True
 
     def _announce(self, step: StepRecord) -> None:
         self._ledger.put(replace(step, state=StepState.UNDOING, complete_by=None))
@@ -181,6 +200,10 @@ class UndoRun:
         # The task's own complete-by follows: an undo of many steps is not one that got stuck.
         own = now + self._services.time_for_run(self._workflow)
         self._ledger.put_task(replace(self.task, complete_by=max(complete_by, own)))
+        step = self._step_of(key)
+        if step is not None and self._services.agents.through_store:
+            time = (complete_by - now).total_seconds()
+            self._ledger.send(self._request(self._ledger.steps[key], step, time))
         self._write(lambda: self._send(key))
 
     def _send(self, key: str) -> None:
@@ -220,9 +243,11 @@ class UndoRun:
             undo=True,
             outcome=record.outcome,
             result=record.output,
+            traceparent=self.task.attributes.get(TRACEPARENT),
+            task_key=self.task.key,
         )
 
-    def _replied(self, key: str, attempt: int, reply: Reply) -> None:
+    def _replied(self, key: str, attempt: int, reply: Answer) -> None:
         record = self._ledger.steps[key]
         if self._closed or record.undo_attempt != attempt or record.state is not StepState.UNDOING:
             emit(LATE_REPLY, task_id=self.task.id, step=key)
@@ -235,13 +260,41 @@ class UndoRun:
                 self._failed(record, error, pause=pause)
             case Deferred():
                 self._next()
+            case Lost(crashed=crashed):
+                self._host_lost(crashed=crashed)
+
+    def _host_lost(self, *, crashed: bool) -> None:
+        """The process that worked on it has ended; that is no failure of the undo, but may be its doing."""
+        if crashed:
+            self._ledger.crashed()
+            if self.task.crash_count >= self._workflow.recovery.crashes:
+                self._give_up_deadly()
+        self._next()
 
     def _expired(self, key: str) -> None:
         self._silence()
-        if self._execution is None and self._ticket is not None:
+        if self._execution is not None:
+            attempt = self._ledger.steps[key].undo_attempt
+            self._execution.overdue(lambda reply, began: self._overdue(key, attempt, reply, began=began))
+            return
+        if self._ticket is not None:
             self._ticket.give_back()
-        error = Failure("Expired", f"no answer within {describe(self._complete_by(key))}", step=key)
-        self._failed(self._ledger.steps[key], error)
+        self._failed(self._ledger.steps[key], self._no_answer(key))
+
+    def _overdue(self, key: str, attempt: int, reply: Answer | None, *, began: bool) -> None:
+        """It was told to stop; perhaps it had replied after all, or nobody had begun it."""
+        record = self._ledger.steps[key]
+        if reply is not None:
+            self._replied(key, attempt, reply)
+        elif self._closed or record.undo_attempt != attempt or record.state is not StepState.UNDOING:
+            return
+        elif began:
+            self._failed(record, self._no_answer(key))
+        else:
+            self._next()
+
+    def _no_answer(self, key: str) -> Failure:
+        return Failure("Expired", f"no answer within {describe(self._complete_by(key))}", step=key)
 
     def _undone(self, record: StepRecord) -> None:
         self._ledger.came_further()
@@ -335,7 +388,7 @@ class UndoRun:
         self._closed = True
         self._silence()
         if self._execution is not None:
-            self._execution.cancel(lambda: None)
+            self._execution.leave()
         elif self._ticket is not None:
             self._ticket.give_back()
         self._services.desk.closed(self.task.key)
