@@ -286,5 +286,5 @@ class Instance:
         while quiet < QUIET_LOOKS:
             unwritten = self._scheduler is not None and self._scheduler.unanswered
             unsaid = self._inbox is not None and self._inbox.in_hand
-            quiet = 0 if self._at_work or unwritten or unsaid else quiet + 1
+            quiet = 0 if self._in_flight or unwritten or unsaid else quiet + 1
             await asyncio.sleep(DRAIN_LOOK_SECONDS)
