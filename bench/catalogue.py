@@ -17,6 +17,7 @@ from bench import (
     memory,
     next_after,
     queues,
+    remote_agents,
     replay,
     submit,
 )
@@ -55,6 +56,7 @@ _ALL: Final = (
     Bench("five_steps", "five durable steps a task, beside a bare group commit", on_each(five_steps.measure)),
     Bench("branches", "three parallel steps, then one", on_each(branches.measure)),
     Bench("back_ends", "five steps that wait 50 ms each", on_each(back_ends.measure)),
+    Bench("remote_agents", "five steps by agents in a process of their own", on_each(remote_agents.measure)),
     Bench("submit", "submissions only", on_each(submit.measure)),
     Bench("claim", "claims only, in the scheduler's usual size", on_each(claim.measure)),
     Bench("queues", "messages sent, and received and completed", on_each(queues.measure)),

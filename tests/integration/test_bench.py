@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 100
 
 SHORT = ("--short", "--json", "--store", "sqlite")
-NAMES = ("five_steps", "branches", "submit", "claim", "queues", "replay", "memory")
+NAMES = ("five_steps", "branches", "remote_agents", "submit", "claim", "queues", "replay", "memory")
 
 Rows = list[dict[str, Any]]
 
@@ -77,7 +77,7 @@ def test_every_row_names_its_store(results):
     assert {row["store"] for rows in results.values() for row in rows} == {"sqlite"}
 
 
-@pytest.mark.parametrize("name", ["five_steps", "branches", "submit"])
+@pytest.mark.parametrize("name", ["five_steps", "branches", "remote_agents", "submit"])
 def test_half_of_the_tasks_take_no_longer_than_all_but_a_hundredth(results, name):
     assert results[name]
     for row in results[name]:

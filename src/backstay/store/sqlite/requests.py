@@ -37,6 +37,7 @@ class SqliteRequests:
 
     async def claim(self, owner: Owner, room: Mapping[str, int], *, now: datetime) -> list[Taken]:
         at = micros(now)
+        self._session().writer.attend()
 
         def operation(tables: Tables, _changes: Changes) -> list[Taken]:
             tables.check_epoch(owner)
@@ -60,6 +61,7 @@ class SqliteRequests:
         def operation(tables: Tables, changes: Changes) -> list[bool]:
             return [_answered(tables, changes, one) for one in answers]
 
+        self._session().writer.attend()
         return await self._session().write(operation)
 
     async def release(self, owner: Owner, references: Sequence[Reference]) -> None:
@@ -76,6 +78,7 @@ class SqliteRequests:
     # For schedulers
 
     async def standing(self, task_keys: Sequence[int]) -> list[RequestStanding]:
+        self._session().writer.attend()
         return await self._session().read(
             lambda tables: tables.requests("requests_of", keys=as_json(task_keys))
         )

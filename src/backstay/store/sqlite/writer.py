@@ -46,6 +46,10 @@ STALL_SECONDS: Final = 0.2
 # How often the writer asks whether another process wrote; asking costs some ten microseconds.
 FOREIGN_POLL_SECONDS: Final = 0.05
 
+# The same while an answer of another process is awaited, and for a while after that.
+ATTENTIVE_POLL_SECONDS: Final = 0.005
+ATTENTIVE_SECONDS: Final = 1.5
+
 _NOTHING: Final = Changes()
 
 #: Called around each commit with "before" or "after"; tests end the process there.
@@ -68,6 +72,7 @@ class Writer:
         self._closing = False
         self._seen_version = _data_version(self._connection)
         self._look_again_at = 0.0
+        self._attentive_until = 0.0
         self._loop = asyncio.get_running_loop()
         self._listeners: list[Listener] = []
         self._thread = threading.Thread(target=self._work, name=f"backstay-writer-{path.name}", daemon=True)
@@ -111,6 +116,10 @@ class Writer:
         self._hand_in(Claim(owner, runs, limit, now, patience, future))
         return await future
 
+    def attend(self) -> None:
+        """Look more often, for a while, whether another process wrote: it is about to answer us."""
+        self._attentive_until = time.monotonic() + ATTENTIVE_SECONDS
+
     def listen(self, listener: Listener) -> Callable[[], None]:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
@@ -147,7 +156,7 @@ class Writer:
             self._asleep = True
             if not (self._inbox or self._closing):
                 # We wake up by ourselves as well: there may be room again, or another process wrote.
-                self._wake.wait(STALL_SECONDS if self._kept else FOREIGN_POLL_SECONDS)
+                self._wake.wait(STALL_SECONDS if self._kept else self._poll_seconds())
             self._asleep = False
             if self._inbox or self._kept:
                 kept, self._kept = self._kept, []
@@ -269,13 +278,17 @@ class Writer:
         now = time.monotonic()
         if now < self._look_again_at:
             return
-        self._look_again_at = now + FOREIGN_POLL_SECONDS
+        self._look_again_at = now + self._poll_seconds()
         with contextlib.suppress(sqlite3.Error):
             version = _data_version(self._connection)
             if version != self._seen_version:
                 self._seen_version = version
                 self._inbox.claims.stir()
                 self._report(lambda: self.tell(Changes(settled=[], touched=[], foreign=True)))
+
+    def _poll_seconds(self) -> float:
+        attentive = time.monotonic() < self._attentive_until
+        return ATTENTIVE_POLL_SECONDS if attentive else FOREIGN_POLL_SECONDS
 
     def _abandon(self) -> None:
         if self._connection.in_transaction:
