@@ -76,6 +76,7 @@ def test_rows_are_plain_when_nothing_follows_from_them():
         "a parent to be woken": turn(task=let_go(TASK, TaskState.PROCESSED, parent_key=7)),
         "a child": turn(children=[new_task("c")]),
         "a signal": turn(consumed=[(1, "w:1")]),
+        "a submitter to be told": turn(replies=True),
     }.items():
         assert not Rows([turn(task_key=2, task=ended), rare]).plain, why
 
