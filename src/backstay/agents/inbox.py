@@ -130,6 +130,11 @@ class Inbox:
         """Steps may begin that could not before."""
         self._called.set()
 
+    def look_soon(self) -> None:
+        """Something may have been withdrawn."""
+        self._to_look = True
+        self._called.set()
+
     def close(self) -> None:
         """Take up nothing any more; what is at work goes on, what is in line is given back."""
         self._closing = True
@@ -169,7 +174,7 @@ class Inbox:
             async with asyncio.timeout(LOOK_SECONDS):
                 await self._called.wait()
         except TimeoutError:
-            self._to_look = True
+            self.look_soon()
 
     async def run_once(self) -> int:
         """Stop what was withdrawn, then take up as much as there are slots for; the number taken up."""
@@ -324,7 +329,8 @@ class Inbox:
             return  # Whoever waits for it finds that this process has ended.
 
     def _changed(self, changes: Changes) -> None:
-        if changes.requests or changes.withdrawn or changes.foreign:
-            self._told = self._told or changes.requests
-            self._to_look = self._to_look or changes.withdrawn or changes.foreign
+        if changes.withdrawn or changes.foreign:
+            self.look_soon()
+        if changes.requests:
+            self._told = True
             self._called.set()
