@@ -23,6 +23,9 @@ from typing import Any
 from backstay import App, Permanent, Recovery, TaskFailed, current_step
 from backstay.client import Handle
 from backstay.errors import Unavailable
+from backstay.runtime import Running
+from backstay.runtime.roles import Roles, parse_roles
+from backstay.settings import Settings
 from backstay.store.base import Store
 from backstay.store.postgres import PostgresStore
 from backstay.store.postgres.tables import Tables
@@ -257,6 +260,17 @@ async def _placed(app: App, order: dict[str, Any]) -> Handle:
             return await app.submit("order", order, id=f"order-{order['number']}")
         except Unavailable:
             await asyncio.sleep(AGAIN_SECONDS)
+
+
+def serve(site: Site, *roles: str) -> None:
+    """Have these roles of the application, and no other, until killed. For a process of its own."""
+    asyncio.run(_serve(site, parse_roles(roles)))
+
+
+async def _serve(site: Site, roles: Roles) -> None:
+    settings = Settings.load({"store": site.store, "in_flight": IN_FLIGHT, **site.options}, environment={})
+    async with Running(orders(site.effects).registry, settings, roles=roles):
+        await asyncio.Event().wait()
 
 
 def finish_each(sites: Sequence[Site], refused: Sequence[bool]) -> None:
