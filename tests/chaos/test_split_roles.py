@@ -60,7 +60,7 @@ async def test_orders_whose_schedulers_and_agents_are_killed_at_random_all_end_w
             child.kill()
             child.join()
 
-    states = dict(database.rows("SELECT id, state FROM task"))
+    states: dict[str, str] = dict(database.rows("SELECT id, state FROM task"))
     assert states == {one: "undone" if is_refused else "processed" for one, is_refused in refused.items()}
     effects = site.effects.count()
     assert set(effects) == expected(refused)
@@ -75,8 +75,9 @@ async def test_orders_whose_schedulers_and_agents_are_killed_at_random_all_end_w
 async def place(client: Client, refused: dict[str, bool], chance: Random) -> None:
     for _ in range(PER_KILL):
         number = len(refused)
-        order = {"number": number, "refused": chance.random() < REFUSED_SHARE}
-        refused[f"order-{number}"] = order["refused"]
+        is_refused = chance.random() < REFUSED_SHARE
+        order = {"number": number, "refused": is_refused}
+        refused[f"order-{number}"] = is_refused
         while True:
             try:
                 await client.submit("order", order, id=f"order-{number}")
