@@ -16,7 +16,10 @@ BackstayError
 │   │   ├── UnknownToken             no token of that name
 │   │   ├── UnknownAgent             no agent of that name
 │   │   ├── UnknownQueue             no queue, or topic, of that name
-│   │   └── UnknownMessage           no message of that id
+│   │   ├── UnknownMessage           no message of that id
+│   │   ├── UnknownStream            no stream of that name, or no such partition of it
+│   │   ├── UnknownGroup             no group of that name reads the stream
+│   │   └── UnknownEvent             no event of that id in quarantine
 │   ├── NotInWorkflow            a workflow call outside a workflow, or the reverse
 │   ├── NotAwaited               a workflow called something and did not wait for it
 │   └── InvalidHttpRequest       an HttpAgent cannot send this; Permanent as well
@@ -25,10 +28,14 @@ BackstayError
 │   ├── IllegalMove              the state forbids this move
 │   ├── LeaseLost                another owner holds it now
 │   ├── LockLost                 a message is no longer whose it was
+│   ├── EventConflict            the id is taken by an event with other content
+│   ├── OffsetAhead              a checkpoint lies beyond the end of the log
 │   └── JournalMismatch          the workflow no longer fits what it did before
 ├── Unavailable              wait: the same call may succeed later
 │   ├── StoreUnavailable         the state store cannot be reached or written
 │   ├── StoreFull                the disk, or the configured size, is full
+│   ├── StreamFull               a stream has no room, and nothing may be forgotten yet
+│   ├── QuarantineFull           a group has set aside as many events as it may
 │   ├── Overloaded               too many tasks wait already
 │   └── Closed                   the store or app is not running
 ├── StoreTooNew              the database was written by a newer release
@@ -163,6 +170,37 @@ class UnknownMessage(Unknown):
         self.id = id
 
 
+class UnknownStream(Unknown):
+    """There is no stream of this name, or it has no such partition."""
+
+    def __init__(self, name: str, *, partition: int | None = None) -> None:
+        where = "" if partition is None else f" with a partition {partition}"
+        super().__init__(
+            f"there is no stream {name!r}{where} in this log; declare it with app.stream({name!r}),"
+            f" or PUT /v1/streams/{name}"
+        )
+        self.name = name
+
+
+class UnknownGroup(Unknown):
+    """No group of this name reads the stream."""
+
+    def __init__(self, stream: str, group: str) -> None:
+        super().__init__(
+            f"stream {stream!r} has no group {group!r}; `backstay streams lag {stream}` lists its groups"
+        )
+
+
+class UnknownEvent(Unknown):
+    """There is no such event in quarantine."""
+
+    def __init__(self, stream: str, id: int) -> None:
+        super().__init__(
+            f"stream {stream!r} has no event {id} in quarantine;"
+            f" `backstay streams quarantine {stream}` lists those that it has"
+        )
+
+
 class NotInWorkflow(InvalidRequest):
     """A call that only makes sense inside a running workflow or step was made elsewhere."""
 
@@ -221,6 +259,28 @@ class LockLost(Conflict):
         self.id = id
 
 
+class EventConflict(Conflict):
+    """The id is taken by an event with another key or body."""
+
+    def __init__(self, stream: str, id: str) -> None:
+        super().__init__(
+            f"stream {stream!r} has an event {id!r} already, with another key or body;"
+            " give a new event a new id, or send exactly the same again"
+        )
+        self.id = id
+
+
+class OffsetAhead(Conflict):
+    """A checkpoint lies beyond the end of the log: it was made with another one."""
+
+    def __init__(self, stream: str, partition: int, *, offset: int, end: int) -> None:
+        super().__init__(
+            f"offset {offset} of stream {stream!r}, partition {partition}, lies beyond its end, {end}:"
+            " the log is not the one that was read before; bring that one back,"
+            " or forget the group to begin anew"
+        )
+
+
 class JournalMismatch(Conflict):
     """The workflow's code no longer matches what this task already did."""
 
@@ -242,6 +302,27 @@ class StoreUnavailable(Unavailable):
 
 class StoreFull(StoreUnavailable):
     """There is no room left for the state store."""
+
+
+class StreamFull(Unavailable):
+    """A stream holds as much as it may, and some group has yet to pass even the oldest event."""
+
+    def __init__(self, stream: str, *, bytes_max: int) -> None:
+        super().__init__(
+            f"stream {stream!r} holds {bytes_max:,} bytes, which is its limit, and nothing can be forgotten"
+            f" before its slowest group has passed it: see `backstay streams lag {stream}`,"
+            " or raise the limit (setting stream_bytes_max)"
+        )
+
+
+class QuarantineFull(Unavailable):
+    """A group has set aside as many events as it may; it goes no further until somebody looks at them."""
+
+    def __init__(self, stream: str, group: str, *, limit: int) -> None:
+        super().__init__(
+            f"group {group!r} of stream {stream!r} has {limit:,} events in quarantine, which is the limit"
+            f" (setting quarantine_max): see `backstay streams quarantine {stream} --group {group}`"
+        )
 
 
 class Overloaded(Unavailable):

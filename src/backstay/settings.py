@@ -49,6 +49,14 @@ class Settings:
     payload_bytes_max: int = 1024 * 1024
     message_lock: timedelta = timedelta(seconds=60)
     max_deliveries: int = 10
+    # Where streams are kept; empty: in a file beside the store, or in the working directory.
+    streams: str = ""
+    stream_retention: timedelta = timedelta(days=7)
+    stream_bytes_max: int = 8 * 1024**3
+    stream_dedup_window: timedelta = timedelta(minutes=10)
+    max_pending: int = 10_000
+    window: int = 10_000
+    quarantine_max: int = 10_000
     host: str = "127.0.0.1"
     port: int = 8080
     tls_cert: str = ""
@@ -109,6 +117,10 @@ _LEAST: Final = {
     "inline_bytes_max": 0,
     "payload_bytes_max": 1024,
     "max_deliveries": 1,
+    "stream_bytes_max": 1024 * 1024,
+    "max_pending": 1,
+    "window": 1,
+    "quarantine_max": 1,
     "port": 0,
     "connections_max": 1,
     "watchers_max": 1,

@@ -1,0 +1,237 @@
+"""Streams: events in partitions, in the order in which they came, and how far each group has got.
+
+    producers ──► partition 0  │0│1│2│3│4│5│ … end
+                  partition 1  │0│1│2│ … end
+                                   ▲     ▲
+                       group "archive"   group "scheduler": the checkpoint is the next offset to read
+
+An offset belongs to one event of its partition for ever. Offsets grow; a log may leave some out.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from backstay.domain.durations import LONGEST, describe
+from backstay.domain.task import check_id
+from backstay.domain.text import is_text
+from backstay.errors import InvalidInput, InvalidRequest
+
+PARTITIONS_USUAL: Final = 32
+PARTITIONS_MOST: Final = 1_024
+
+KEY_LENGTH_MAX: Final = 200
+HEADERS_MAX: Final = 32
+HEADERS_BYTES_MAX: Final = 8 * 1024
+REASON_LENGTH_MAX: Final = 2_000
+
+#: Of one append; more come in several.
+APPEND_MAX: Final = 10_000
+#: Of one read, and of the bodies that it gives; the first comes whatever its size.
+READ_MAX: Final = 10_000
+READ_BYTES_MAX: Final = 8 * 1024 * 1024
+
+RETENTION_LEAST: Final = timedelta(seconds=1)
+DEDUP_MOST: Final = timedelta(days=7)
+
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+
+
+class Stream(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream as it is declared. The number of its partitions never changes; other terms count anew."""
+
+    name: str
+    partitions: int = PARTITIONS_USUAL
+    # What is older than this is removed, once every group has passed it.
+    retention: timedelta = timedelta(days=7)
+    # So much is kept at the most: what every group has passed makes room. Without that, appends are refused.
+    bytes_max: int = 8 * 1024**3
+    # For so long an event with the id of another one counts as the same; zero: never.
+    dedup: timedelta = timedelta(minutes=10)
+
+
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An event as it is appended. The body is JSON."""
+
+    body: bytes
+    # Events of one key stay in order.
+    key: str | None = None
+    # Appended once within the stream's window, however often it is tried.
+    id: str | None = None
+    headers: Mapping[str, str] | None = None
+
+
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """Where an event is: durable once this is given."""
+
+    partition: int
+    offset: int
+    # Whether its id was known: then this is where it was before, and nothing was appended.
+    duplicate: bool = False
+
+
+class EventRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An event in its partition."""
+
+    partition: int
+    offset: int
+    body: bytes
+    key: str | None
+    id: str | None
+    headers: Mapping[str, str] | None
+    enqueued_at: datetime
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as an application reads it: its body is the value that was sent."""
+
+    body: Any
+    key: str | None = None
+    id: str | None = None
+    partition: int = 0
+    offset: int = 0
+    enqueued_at: datetime | None = None
+    headers: Mapping[str, str] = {}
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """What a read gave, and the offset to read on from: past the last event, or past a gap."""
+
+    events: list[EventRecord]
+    next: int
+
+
+class PartitionStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is in a partition: offsets from ``first`` up to, and without, ``end``."""
+
+    partition: int
+    first: int
+    end: int
+    bytes: int = 0
+
+
+class StreamStanding(msgspec.Struct, frozen=True, kw_only=True):
+    stream: Stream
+    partitions: list[PartitionStanding]
+
+    @property
+    def bytes(self) -> int:
+        return sum(one.bytes for one in self.partitions)
+
+
+# How far groups have got: kept in the state store, whatever log the stream is in
+
+
+class Group(msgspec.Struct, frozen=True, order=True):
+    """Who reads a stream, independently of all others who do."""
+
+    stream: str
+    name: str
+
+
+class Holding(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition that an instance reads for a group, and the number under which it does.
+
+    ``epoch`` moves on with every change of hands: what an earlier holder still writes is refused.
+    """
+
+    group: Group
+    partition: int
+    epoch: int
+    # The next offset to read; None while nothing was ever read.
+    checkpoint: int | None
+
+
+class GroupStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a group has got in one partition, and who reads it."""
+
+    group: Group
+    partition: int
+    checkpoint: int | None
+    holder: str | None
+    epoch: int
+    updated_at: datetime
+
+
+class NewQuarantined(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that a group could not process, set aside with the reason; its partition moves on."""
+
+    event: EventRecord
+    reason: str
+
+
+class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    group: Group
+    event: EventRecord
+    reason: str
+    at: datetime
+    # A person asked for it to be processed again.
+    resubmitted: bool = False
+
+
+# Rules
+
+
+def partition_of(event: NewEvent, partitions: int, *, turn: int) -> int:
+    """Where an event goes: by its key; by its id, so that a retry meets the first try; else by turns."""
+    name = event.key if event.key is not None else event.id
+    return turn % partitions if name is None else zlib.crc32(name.encode()) % partitions
+
+
+def lag(standing: PartitionStanding, checkpoint: int | None) -> int:
+    """How many events a group has yet to pass; a log that leaves offsets out has fewer."""
+    return standing.end - max(standing.first, min(checkpoint or 0, standing.end))
+
+
+def floors(standings: Iterable[GroupStanding]) -> dict[int, int]:
+    """Of each partition the offset below which every group is finished: what a log may forget."""
+    found: dict[int, int] = {}
+    for one in standings:
+        reached = one.checkpoint or 0
+        found[one.partition] = min(found.get(one.partition, reached), reached)
+    return found
+
+
+# Checks
+
+
+def checked_stream(stream: Stream) -> Stream:
+    check_id(stream.name, name="name of the stream")
+    if not 1 <= stream.partitions <= PARTITIONS_MOST:
+        raise InvalidRequest(f"partitions is {stream.partitions}; it must be 1 to {PARTITIONS_MOST:,}")
+    _within("retention", stream.retention, RETENTION_LEAST, LONGEST)
+    _within("dedup", stream.dedup, timedelta(0), DEDUP_MOST)
+    if stream.bytes_max < 1:
+        raise InvalidRequest(f"bytes_max is {stream.bytes_max}; it must be at least 1")
+    return stream
+
+
+def checked_key(key: object) -> str:
+    if not is_text(key) or not 1 <= len(key) <= KEY_LENGTH_MAX:
+        raise InvalidInput(f"key is {key!r:.60}; it must be text of 1 to {KEY_LENGTH_MAX} characters")
+    return key
+
+
+def checked_headers(given: object) -> dict[str, str]:
+    """Return what is given if it is a small object of texts."""
+    if not isinstance(given, Mapping) or not all(is_text(part) for pair in given.items() for part in pair):
+        raise InvalidInput(f"headers is {given!r:.60}; it must be an object of texts")
+    if len(given) > HEADERS_MAX or len(_encode(given)) > HEADERS_BYTES_MAX:
+        raise InvalidInput(
+            f"headers has {len(given)} entries with {len(_encode(given)):,} bytes of JSON;"
+            f" {HEADERS_MAX} entries with {HEADERS_BYTES_MAX:,} bytes are allowed"
+        )
+    return dict(given)
+
+
+def _within(name: str, value: timedelta, least: timedelta, most: timedelta) -> None:
+    if not least <= value <= most:
+        raise InvalidRequest(
+            f"{name} is {describe(value)}; it must lie between {describe(least)} and {describe(most)}"
+        )

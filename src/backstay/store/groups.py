@@ -1,0 +1,109 @@
+"""What a state store keeps of groups: how far they have got, who reads for them, what they set aside.
+
+A partition is read for a group by one instance at a time, its *holder*. Every write of a holder names the
+instance's epoch and the epoch of its holding, and is refused with LeaseLost when either moved: a reader
+that was displaced changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import msgspec
+
+from backstay.domain.audit import Act
+from backstay.domain.lease import Owner
+from backstay.domain.stream import EventRecord, Group, GroupStanding, Holding, NewQuarantined, Quarantined
+from backstay.domain.task import NewTask
+from backstay.errors import BackstayError
+
+
+class Start(msgspec.Struct, frozen=True):
+    """A task, and the event that it was made of."""
+
+    task: NewTask
+    event: EventRecord
+
+
+class Advance(msgspec.Struct, frozen=True, kw_only=True):
+    """What a holder made of events of its partition, and how far it has got with that."""
+
+    holding: Holding
+    # The next offset to read after a crash: everything below is finished. None: as before.
+    to: int | None = None
+    starts: Sequence[Start] = ()
+    quarantined: Sequence[NewQuarantined] = ()
+    # Ids of events in quarantine that were resubmitted, and have been processed now, one way or the other.
+    settled: Sequence[int] = ()
+
+
+class Advanced(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an advance."""
+
+    # Tasks that are new. The others were there before: their events came twice.
+    started: int = 0
+    # Tasks whose id belongs to another one: their events were set aside.
+    conflicts: int = 0
+
+
+class Groups(Protocol):
+    """Each method is one transaction: it happens entirely or not at all."""
+
+    # Who reads
+
+    async def hold(
+        self, group: Group, partitions: Sequence[int], *, owner: Owner, lease: timedelta, now: datetime
+    ) -> list[Holding]:
+        """Take those of ``partitions`` that nobody holds; every partition that ``owner`` holds by then.
+
+        A partition is free when it has no holder, or a holder that ended or gave no sign of life for
+        ``lease``. Taking it moves its epoch on. Raises LeaseLost when ``owner`` was declared dead.
+        """
+
+    async def release(self, holdings: Sequence[Holding], *, owner: Owner, now: datetime) -> None:
+        """A graceful stop: others may take these at once. Those that were lost by now are left alone."""
+
+    # How far
+
+    async def advance(
+        self, advances: Sequence[Advance], *, owner: Owner, quarantine_max: int, now: datetime
+    ) -> list[Advanced | BackstayError]:
+        """Enter tasks, set events aside and move checkpoints on: each advance entirely or not at all.
+
+        A checkpoint never moves back, and an event is set aside once, however often that is said. A task
+        that is there already counts as entered; where its id belongs to another one, its event is set
+        aside instead. An answer may be LeaseLost, when the holding was lost, or QuarantineFull, when more
+        than ``quarantine_max`` events of the group would be set aside; others advance all the same.
+        """
+
+    async def standings(self, stream: str) -> list[GroupStanding]:
+        """Every group of a stream in every partition that was ever held for it, by name and partition."""
+
+    async def forget(self, group: Group, *, act: Act, now: datetime) -> None:
+        """Forget a group that nobody reads for any more, with its quarantine. In the audit trail.
+
+        Raises UnknownGroup, and Conflict while a live instance holds a partition for it.
+        """
+
+    # What was set aside
+
+    async def quarantine(
+        self, stream: str, *, group: str | None = None, after: int = 0, limit: int
+    ) -> list[Quarantined]:
+        """Events in quarantine, in the order of their ids."""
+
+    async def quarantine_sizes(self, stream: str, *, counted: int) -> Mapping[str, int]:
+        """Of each group how many events are in quarantine, counted no further than ``counted``."""
+
+    async def resubmit(
+        self, stream: str, ids: Sequence[int] | None, *, limit: int, act: Act, now: datetime
+    ) -> list[int]:
+        """Have events in quarantine processed again by their groups; which. In the audit trail.
+
+        All of them without ``ids``, up to ``limit``. Raises UnknownEvent for one that is not there.
+        """
+
+    async def resubmitted(self, group: Group, partitions: Sequence[int], *, limit: int) -> list[Quarantined]:
+        """Events of these partitions that are to be processed again, in the order of their ids."""
