@@ -5,4 +5,7 @@ queue      messages under a lock: what every backend of queues can do
 exchange   where a process sends and receives
 handles    a queue and a topic, message a message, as programs hold them
 bell       calls those who wait for a message
+stream     events in partitions, read by anybody: what every log can do
+logs       which log a setting names
+embedded/  the log of one host, in a file
 """
