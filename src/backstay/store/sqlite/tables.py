@@ -72,19 +72,20 @@ class Tables:
     def run_many(self, query: str, rows: Iterable[Row]) -> None:
         self.connection.executemany(self._queries[query], rows)
 
-    def run_rows(self, query: str, rows: Sequence[Row]) -> None:
-        """Run a query whose ``{rows}`` stands for many rows, as few times as possible.
+    def run_rows(self, query: str, rows: Sequence[Row]) -> int:
+        """Run a query whose ``{rows}`` stands for many rows, as few times as possible; how many it changed.
 
         ``executemany`` gives up the interpreter lock and begs for it back once per row; beside a
         busy event loop that is what a row costs. Chunks of a few sizes keep the statements cached.
         """
-        done = 0
+        done = changed = 0
         for size in CHUNKS:
             while len(rows) - done >= size:
                 chunk = rows[done : done + size]
                 sql = self._chunk_sql(query, size, len(chunk[0]))
-                self.connection.execute(sql, [*chain.from_iterable(chunk)])
+                changed += self.connection.execute(sql, [*chain.from_iterable(chunk)]).rowcount
                 done += size
+        return changed
 
     def _chunk_sql(self, query: str, size: int, width: int) -> str:
         known = self._chunk_sqls.get((query, size))
@@ -132,11 +133,20 @@ class Tables:
         if row is None:
             return None
         key: int = row[0]
-        outgoing.entered(key, new)
-        self._put_payloads(outgoing)
-        if new.plan:
-            self.put_steps(msgspec.structs.replace(step, task_key=key) for step in new.plan)
+        self.put_belongings([(key, new)])
         return key
+
+    def put_belongings(self, entered: Iterable[tuple[int, NewTask]]) -> None:
+        """What new tasks have beside their rows: large inputs, and the steps of their plans."""
+        outgoing = self._outgoing()
+        planned: list[StepRecord] = []
+        for key, new in entered:
+            outgoing.entered(key, new)
+            if new.plan:
+                planned += [msgspec.structs.replace(step, task_key=key) for step in new.plan]
+        self._put_payloads(outgoing)
+        if planned:
+            self.put_steps(planned)
 
     def claimed(self, owner: Owner) -> list[Claimed]:
         """What the last batch that was written claimed for ``owner``. Raises LeaseLost if that is dead."""
