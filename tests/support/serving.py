@@ -166,7 +166,7 @@ async def serving(store: Store, registry: Registry, **options: Any) -> AsyncIter
         )
         async with _listening(application, listening, settings):
             yield served
-    client.close()
+    await client.close()
 
 
 def _listening_socket() -> socket.socket:

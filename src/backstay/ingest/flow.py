@@ -219,4 +219,5 @@ class Flow(ABC):
 
 def written_bytes(advance: Advance) -> int:
     """What was held for the events of an advance."""
-    return sum([cost(one.event) for one in (*advance.starts, *advance.quarantined)])
+    started = sum([cost(one.event) for one in advance.starts])
+    return started + sum([cost(one.event) for one in advance.quarantined])

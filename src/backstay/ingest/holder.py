@@ -37,7 +37,7 @@ class Holder:
             self._partitions = stream.partitions
         held = await services.store.groups.hold(
             self.group,
-            range(self._partitions),
+            [*range(self._partitions)],
             owner=services.owner,
             lease=services.settings.lease,
             now=services.clock.now(),

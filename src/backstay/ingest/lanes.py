@@ -53,14 +53,12 @@ class Lanes:
 
     def drop_beyond(self, offset: int) -> None:
         """Forget what has not begun and lies beyond ``offset``, and what was to be tried once more."""
-        kept = [one for one in self._ready if _stays(one, offset)]
-        gone = [one.record.key for one in self._ready if not _stays(one, offset)]
         for key, lane in self._lanes.items():
             self._lanes[key] = deque(one for one in lane if _stays(one, offset))
-        self._ready = deque(kept)
-        for key in gone:
-            if key is not None:
-                self._next_of(key)
+        dropped = [one for one in self._ready if not _stays(one, offset)]
+        self._ready = deque(one for one in self._ready if _stays(one, offset))
+        for one in dropped:
+            self.leave(one)
 
     def _next_of(self, key: str) -> None:
         """The first of a lane is finished, or gone."""

@@ -74,17 +74,20 @@ class Ingest:
 
     async def run_once(self) -> int:
         """One turn of each; how many messages and events were handled."""
-        handled = [await one.run_once() for one in (*self.consumers, *self.pipelines)]
+        handled = sum([await consumer.run_once() for consumer in self.consumers])
+        handled += sum([await pipeline.run_once() for pipeline in self.pipelines])
         await self.retention.run_once()
-        return sum(handled)
+        return handled
 
     async def drain(self) -> None:
         """Receive and read nothing more, and come back when nothing is at work."""
-        await asyncio.gather(*(one.drain() for one in (*self.consumers, *self.pipelines)))
+        consumers = (consumer.drain() for consumer in self.consumers)
+        await asyncio.gather(*consumers, *(pipeline.drain() for pipeline in self.pipelines))
 
     @property
     def in_flight(self) -> int:
-        return sum(one.in_flight for one in (*self.consumers, *self.pipelines))
+        messages = sum(consumer.in_flight for consumer in self.consumers)
+        return messages + sum(pipeline.in_flight for pipeline in self.pipelines)
 
     def silent_seconds(self) -> float:
         """For how long the quietest of them has said nothing."""
