@@ -66,7 +66,9 @@ async def test_each_event_starts_its_task_and_the_checkpoint_follows(database: D
         assert await reader.run_once() == 0
 
 
-async def test_without_an_id_a_task_is_called_after_the_place_of_its_event(database: Database, tmp_path: Path):
+async def test_without_an_id_a_task_is_called_after_the_place_of_its_event(
+    database: Database, tmp_path: Path
+):
     async with process(plain(), database.store(), tmp_path) as reader:
         await reader.append([10, 20], keys=1)
         await reader.run_dry()
