@@ -73,7 +73,7 @@ async def test_without_an_id_a_task_is_called_after_the_place_of_its_event(
         await reader.append([10, 20], keys=1)
         await reader.run_dry()
 
-        [partition] = {int(id.split(":")[2]) for id in await task_ids(reader.store)}
+        [partition] = {int(name.split(":")[2]) for name in await task_ids(reader.store)}
         assert await task_ids(reader.store) == [f"{STREAM}:g:{partition}:{offset}" for offset in (0, 1)]
         assert (await reader.client.task(f"{STREAM}:g:{partition}:1")).input == 20
 
@@ -118,7 +118,7 @@ async def test_a_process_cut_at_any_commit_has_started_exactly_what_its_checkpoi
     cuts = []
     for crash in crashes.copies:
         [(checkpoint,)] = crash.rows("SELECT checkpoint FROM checkpoint") or [(0,)]
-        ids = [id for (id,) in crash.rows("SELECT id FROM task ORDER BY id")]
+        ids = [name for (name,) in crash.rows("SELECT id FROM task ORDER BY id")]
         assert ids == [f"order-{number:03}" for number in range(checkpoint or 0)], crash.name
         cuts.append(len(ids))
         async with process(shop(), crash.store(), tmp_path) as heir:
@@ -173,7 +173,7 @@ async def test_reading_stops_while_max_pending_tasks_wait_and_goes_on_when_they_
         await asyncio.gather(ingesting, return_exceptions=True)
 
     ids = [f"order-{number:03}" for number in range(100)]
-    assert [id for (id,) in database.rows("SELECT id FROM task ORDER BY id")] == ids
+    assert [name for (name,) in database.rows("SELECT id FROM task ORDER BY id")] == ids
 
 
 async def test_a_holder_that_was_declared_dead_starts_nothing_more(database: Database, tmp_path: Path):

@@ -1,4 +1,4 @@
-"""Events that go through a function: at least once, in order of each key, and no further ahead than allowed."""
+"""Events that go through a function: at least once, in order of each key, no further ahead than allowed."""
 
 from __future__ import annotations
 
