@@ -178,11 +178,11 @@ class EmbeddedLog:
             return 0
         at, gone = micros(now), 0
         while gone < limit:
-            step = min(STEP, limit - gone)
-            removed = await writer.call(partial(trim, name=stream, floors=floors, now=at, limit=step))
-            gone += removed
-            if removed < step:
+            step = partial(trim, name=stream, floors=floors, now=at, limit=min(STEP, limit - gone))
+            removed = await writer.call(step)
+            if not removed:
                 break
+            gone += removed
         await writer.call(give_back)
         return gone
 
