@@ -104,12 +104,15 @@ def forget_ids(tables: Tables, stream_key: int, *, before: int, limit: int) -> N
 
 
 def give_back(tables: Tables) -> None:
-    """Make the file smaller, by a bounded number of pages, when much of it is empty."""
+    """Make the file smaller, by a bounded number of pages, when much of it is empty.
+
+    Runs outside of a transaction: only a script takes this statement past its first page.
+    """
     connection = tables.connection
     [pages] = connection.execute("PRAGMA page_count").fetchone()
     [free] = connection.execute("PRAGMA freelist_count").fetchone()
     if free >= FREE_PAGES_LEAST and free * FREE_SHARE >= pages:
-        connection.execute(f"PRAGMA incremental_vacuum({PAGES_GIVEN_BACK})").fetchall()
+        connection.executescript(f"PRAGMA incremental_vacuum({PAGES_GIVEN_BACK})")
 
 
 def _remove(tables: Tables, gone: list[Old]) -> None:

@@ -111,7 +111,7 @@ class EmbeddedLog:
         writer = self._writer or await self._find()
         if writer is None:
             raise UnknownStream(stream)
-        if not writer.has_room:
+        if not writer.has_room():
             await writer.room()
         future: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
         writer.post(_appending(stream, events, now, partial(_resolve, future)))
@@ -131,7 +131,7 @@ class EmbeddedLog:
 
     async def room(self) -> None:
         """Come back when what was handed in and is not yet durable is little enough for more."""
-        if self._writer is not None and not self._writer.has_room:
+        if self._writer is not None and not self._writer.has_room():
             await self._writer.room()
 
     # The way out
@@ -183,7 +183,7 @@ class EmbeddedLog:
             if not removed:
                 break
             gone += removed
-        await writer.call(give_back)
+        await writer.call(give_back, within=False)
         return gone
 
     # Underneath

@@ -43,10 +43,17 @@ class Feed:
 
     async def put(self, body: Any = None, *, to: str = "rides", **fields: Any) -> Appended:
         """Append one event; where it is."""
-        [answer] = await self.append(self.new(body, **fields), to=to)
-        if isinstance(answer, BackstayError):
-            raise answer
-        return answer
+        [placed] = await self.put_all(self.new(body, **fields), to=to)
+        return placed
+
+    async def put_all(self, *events: NewEvent, to: str = "rides") -> list[Appended]:
+        """Append events of which none is refused."""
+        placed = []
+        for answer in await self.append(*events, to=to):
+            if isinstance(answer, BackstayError):
+                raise answer
+            placed.append(answer)
+        return placed
 
     async def standing(self, name: str = "rides") -> StreamStanding:
         [standing] = await self.log.standings(names=[name], limit=1)
