@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from backstay.domain.stream import NewEvent
-from backstay.errors import Conflict, StoreFull, StoreUnavailable
+from backstay.errors import Conflict, EventConflict, StoreFull, StoreUnavailable, UnknownStream
 from backstay.messaging.embedded import EmbeddedLog
 from backstay.messaging.embedded.tables import Tables
 from backstay.sql.sqlite import connection
@@ -178,7 +178,7 @@ async def test_a_value_that_no_column_takes_fails_alone(log: EmbeddedLog, feed: 
         log.append("rides", [wrong], now=clock.now()), feed.put("good"), return_exceptions=True
     )
 
-    assert isinstance(bad, Conflict | StoreUnavailable)
+    assert isinstance(bad, Conflict)
     assert not isinstance(good, BaseException)
     assert await feed.bodies() == ["good"]
 
@@ -193,6 +193,37 @@ async def test_what_was_appended_cannot_be_changed_or_taken_back(path: Path, fee
         other.execute(change)
 
     assert [body_of(event) for event in await feed.everything()] == ["a"]
+
+
+# Those who would rather be called
+
+
+async def test_who_is_called_hears_what_who_waits_would(log: EmbeddedLog, feed: Feed):
+    await feed.put("a", id="e1")
+    answers: list[Any] = []
+    posted = [feed.new("a", id="e1"), feed.new("b", id="e1"), feed.new("c", key="k")]
+
+    log.post("rides", posted, answers.append, now=feed.now)
+    log.post("nowhere", posted, answers.append, now=feed.now)
+    await log.close()
+
+    [[known, refused, new], failure] = answers
+    assert (known.duplicate, new.duplicate) == (True, False)
+    assert isinstance(refused, EventConflict)
+    assert isinstance(failure, UnknownStream)
+
+
+async def test_one_who_fails_when_called_leaves_the_others_their_answers(
+    log: EmbeddedLog, feed: Feed, caplog: pytest.LogCaptureFixture
+):
+    def fail(_answer: object) -> None:
+        raise RuntimeError("not ready for that")
+
+    log.post("rides", [feed.new("a")], fail, now=feed.now)
+    await feed.put("b")
+
+    assert sorted(await feed.bodies()) == ["a", "b"]
+    assert "not ready for that" in caplog.text
 
 
 # Closing

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from backstay.errors import BackstayError, Closed, StoreUnavailable
+from backstay.errors import BackstayError, Closed, Conflict, StoreUnavailable
 from backstay.messaging.embedded.placing import Answers, Append, Turns, append_all
 from backstay.messaging.embedded.room import Room
 from backstay.messaging.embedded.tables import Tables
@@ -164,7 +164,7 @@ class Writer:
                 for append in appends:
                     self._append([append])
                 return
-            answers = [_refused(error, self._path)]
+            answers = [Conflict(f"{self._path.name}: {error}")]
         except sqlite3.Error as error:
             answers = [translated(error, self._path)] * len(appends)
         except Exception as error:  # noqa: BLE001
@@ -230,7 +230,10 @@ class Writer:
         )
         names = set()
         for append, answer in zip(appends, answers, strict=True):
-            append.settle(answer)
+            try:
+                append.settle(answer)
+            except Exception:  # noqa: BLE001  One caller's trouble must not leave its neighbours waiting.
+                log.exception("what follows an append failed")
             if not isinstance(answer, BackstayError):
                 names.add(append.stream)
         if names:
@@ -239,12 +242,6 @@ class Writer:
     def _tell(self, names: frozenset[str] | None) -> None:
         for caller in tuple(self._listeners):
             caller(names)
-
-
-def _refused(error: Exception, path: Path) -> BackstayError:
-    if isinstance(error, sqlite3.Error):
-        return translated(error, path)
-    return StoreUnavailable(f"{path.name}: {error!r}")
 
 
 def _answer(future: asyncio.Future[Any], answer: Any) -> None:
