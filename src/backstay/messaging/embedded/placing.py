@@ -204,6 +204,7 @@ def _remember(tables: Tables, state: State, ids: list[tuple[str, int, int, int]]
     else:
         until = newest + max(1, state.dedup // SLOTS_PER_WINDOW)
         [slot] = tables.one("insert_slot", stream=state.key, until=until)
+    ids.sort()  # As events: pages that lie side by side are written one after the other.
     tables.run_rows("insert_ids", [(slot, *row) for row in ids])
     limit = max(FORGOTTEN_LEAST, FORGOTTEN_PER_ID * len(ids))
     if any(until <= newest - state.dedup for _, until in state.slots):
