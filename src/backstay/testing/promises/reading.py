@@ -25,9 +25,9 @@ def an_event(offset: int = 0, **fields: Any) -> EventRecord:
     return EventRecord(**{**common, "offset": offset, "enqueued_at": NOON, **fields})
 
 
-def a_start(id: str, offset: int = 0, **fields: Any) -> Start:
+def a_start(id: str, offset: int = 0, *, partition: int = 0, **fields: Any) -> Start:
     """A task that is made of the event at ``offset``."""
-    return Start(new_task(id, **fields), an_event(offset))
+    return Start(new_task(id, **fields), an_event(offset, partition=partition))
 
 
 def set_aside(offset: int = 0, *, reason: str = "no", **fields: Any) -> NewQuarantined:
