@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -23,6 +24,9 @@ from tests.integration.postgres.schema import OpenStore, Schema, Threshold
 from tests.support.leading import seize_lead
 
 ANN = Act(who="ann", action="forget", target="group:telemetry/archive")
+#: Bob's own sign of life was answered when he registered, by a clock that nobody turns.
+SHORTER_THAN_BOB_WAS_SILENT = timedelta(microseconds=1)
+
 STARTS = [a_start(f"t{number}", number) for number in range(5)]
 
 
@@ -186,6 +190,17 @@ async def test_a_displacement_that_is_given_up_costs_nobody_anything(
     holding.cancel()
 
     assert await advancing == Advanced(started=5)
+
+
+async def test_who_was_out_of_contact_displaces_nobody_whose_first_sign_of_life_may_be_on_its_way(
+    clock: ManualClock, alice: Stalled, bob: Stalled
+):
+    held = await alice.reader.held()
+    clock.pass_time(LEASE + SECOND)
+
+    assert await bob.reader.hold(0, lease=SHORTER_THAN_BOB_WAS_SILENT) == []
+
+    assert await alice.reader.advance(held, to=1) == Advanced()
 
 
 async def test_of_two_who_take_the_same_partitions_each_gets_what_the_other_did_not(
