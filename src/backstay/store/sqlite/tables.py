@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import chain
 from typing import Any, Final
@@ -86,6 +87,18 @@ class Tables:
                 changed += self.connection.execute(sql, [*chain.from_iterable(chunk)]).rowcount
                 done += size
         return changed
+
+    @contextmanager
+    def savepoint(self, name: str) -> Iterator[None]:
+        """All of the body, or nothing of it: what it raises undoes it alone."""
+        self.connection.execute(f"SAVEPOINT {name}")
+        try:
+            yield
+        except BaseException:
+            self.connection.execute(f"ROLLBACK TO {name}")
+            self.connection.execute(f"RELEASE {name}")
+            raise
+        self.connection.execute(f"RELEASE {name}")
 
     def _chunk_sql(self, query: str, size: int, width: int) -> str:
         known = self._chunk_sqls.get((query, size))
