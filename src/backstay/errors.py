@@ -182,11 +182,15 @@ class Conflict(BackstayError):
 
 
 class IdConflict(Conflict):
-    """The id is taken by a task with another workflow or input."""
+    """The id is taken by a task with another workflow or input.
 
-    def __init__(self, task_id: str, *, workflow: str, state: str) -> None:
+    The function of a submission raises it, with the id alone, when it finds a row of its own that differs.
+    """
+
+    def __init__(self, task_id: str, *, workflow: str | None = None, state: str | None = None) -> None:
+        known = "" if workflow is None else f" (workflow {workflow!r}, state {state})"
         super().__init__(
-            f"task {task_id!r} exists already with other content (workflow {workflow!r}, state {state});"
+            f"task {task_id!r} exists already with other content{known};"
             " choose another id, or submit exactly the same workflow and input"
         )
         self.task_id = task_id

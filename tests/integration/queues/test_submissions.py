@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from backstay import App, InvalidRequest, Message, Submission
+from backstay import App, IdConflict, InvalidRequest, Message, Submission
 from backstay.client import Client
 from backstay.domain.message import TOO_MANY_DELIVERIES
 from backstay.ingest.keeper import Held
@@ -211,6 +211,27 @@ async def test_an_id_with_other_content_is_set_aside_with_an_alert_and_overwrite
     assert "alert=submission_conflict task_id=a" in caplog.text
     assert (await counter.client.task("a")).input == {"name": "a", "cents": 5}
     assert orders_of(database) == ["a"]
+
+
+async def test_a_function_that_finds_a_row_with_other_content_says_so_with_an_alert(
+    database: Database, table: str
+):
+    """SAS-26, also when the task of that row has been removed long ago."""
+    app = App("desk")
+
+    @app.submission("incoming")
+    async def accept(message: Message, connection: Any) -> Submission:
+        await execute(connection, f"INSERT INTO {table} VALUES ('a')")
+        raise IdConflict("a")
+
+    async for counter in at(app, database):
+        await counter.queue.send()
+        await counter.turn()
+        [dead] = await counter.dead()
+        [alert] = await counter.client._store.records.alerts(AlertFilter())
+        assert dead.reason.startswith("IdConflict: task 'a' exists already with other content")
+        assert (alert.kind, alert.target, alert.task_id) == ("submission_conflict", "queue:incoming", "a")
+    assert orders_of(database) == []
 
 
 async def test_whatever_else_it_raises_the_message_comes_again_and_at_last_is_set_aside(
