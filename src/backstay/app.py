@@ -238,7 +238,8 @@ class App:
         task is to run. These rows, the task and the completion of the message are one transaction. When it
         raises Permanent or InvalidRequest, or its task is none, the message is set aside; when the task's
         id belongs to another one, or it raises IdConflict, with an alert; whatever else it raises, it is
-        received again after ``delay``. It should be brief: others wait for what it has locked, on SQLite for the whole file.
+        received again after ``delay``. It should be brief: others wait for what it has locked, on SQLite
+        for the whole file.
         """
         name = queue if isinstance(queue, str) else queue.name
         if self.registry.topic_of(name) is None:
