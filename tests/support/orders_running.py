@@ -22,8 +22,8 @@ from tests.support.platform import PATIENCE_SECONDS, Process, eventually
 
 WEB, APPLICATION = "orders.web:app", "orders.app:app"
 STORE = "sqlite:///orders.db"
-INGEST, SCHEDULER, AGENTS, SUPERVISOR = "ingest", "scheduler", "agents", "supervisor"
-#: Supervisor and staff; the one who does not submit, and the one who does.
+INGEST, SCHEDULER, AGENTS = "ingest", "scheduler", "agents"
+#: The supervisor, and where the staff looks; the same with the submission process.
 DESK, OFFICE = "supervisor,api", "ingest,supervisor,api"
 
 #: The supervisor looks often, so that nobody waits for it; who was killed is soon known to be dead.
@@ -143,18 +143,16 @@ class Orders:
         eventually(frozen_between_writes, bool, what="a moment between two writes")
 
     @contextmanager
-    def writing(
-        self, file: str = "orders.db", *, timeout: float = PATIENCE_SECONDS
-    ) -> Iterator[sqlite3.Connection]:
-        """While the context is open nobody else writes to the file; in the end it is as it was."""
+    def writing(self, file: str = "orders.db", *, timeout: float = PATIENCE_SECONDS) -> Iterator[None]:
+        """While the context is open nobody else writes to the file."""
         with closing(sqlite3.connect(self.folder / file, timeout=timeout)) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            yield connection
+            yield
 
-    def rows(self, query: str, *values: Any, file: str = "orders.db") -> list[Any]:
-        """What stands in a file."""
-        with closing(sqlite3.connect(self.folder / file, timeout=PATIENCE_SECONDS)) as connection:
-            return connection.execute(query, values).fetchall()
+    def rows(self, query: str) -> list[Any]:
+        """What stands in the store's file."""
+        with closing(sqlite3.connect(self.folder / "orders.db", timeout=PATIENCE_SECONDS)) as connection:
+            return connection.execute(query).fetchall()
 
     def said(self) -> str:
         """Everything that any process wrote."""
@@ -248,7 +246,6 @@ class Orders:
         )[0]
 
     def tasks(self) -> list[Any]:
-        """Newest first."""
         items: list[Any] = ask(self.web_url, "GET", "/v1/tasks").content["items"]
         return items
 
