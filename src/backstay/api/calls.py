@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -75,6 +75,8 @@ class Call(Generic[Path, Query, Body]):
     body: Body
     # Those that the route understands and the request has.
     headers: Mapping[str, str]
+    # Comes back when the caller is gone.
+    hung_up: Callable[[], Awaitable[None]]
 
     @property
     def client(self) -> Client:

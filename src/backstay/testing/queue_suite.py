@@ -11,9 +11,11 @@ The tests are coroutines: they need pytest-asyncio in its auto mode.
 
 from __future__ import annotations
 
+from backstay.testing.promises.bounds import BoundPromises
 from backstay.testing.promises.deliveries import DeliveryPromises
 from backstay.testing.promises.mailing import MailingPromises
+from backstay.testing.promises.receiving import ReceivingPromises
 
 
-class QueueSuite(MailingPromises, DeliveryPromises):
+class QueueSuite(MailingPromises, DeliveryPromises, ReceivingPromises, BoundPromises):
     """Everything that queues promise."""
