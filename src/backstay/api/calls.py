@@ -14,6 +14,7 @@ from backstay.api.access import Caller, Keyring
 from backstay.api.admission import Admission
 from backstay.api.lookouts import Lookouts
 from backstay.api.ports import Ports
+from backstay.api.queue_gauges import QueueGauges
 from backstay.api.sampled import Sampled
 from backstay.api.watchers import Watchers
 from backstay.client import Client
@@ -60,6 +61,7 @@ class Service:
     hindrance: Hindrance
     watchers: Watchers
     lookouts: Lookouts
+    queue_gauges: Sampled[QueueGauges]
     # The OpenAPI document.
     document: Mapping[str, Any]
 
