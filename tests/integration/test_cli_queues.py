@@ -153,7 +153,7 @@ def test_a_queue_is_deleted_when_it_is_empty_or_by_force(shell: Shell):
 
     assert (refused.code, refused.out) == (1, "")
     assert "force" in refused.err
-    assert (gone.code, gone.out.strip()) == (0, "queue orders is deleted, and 1 messages")
+    assert (gone.code, gone.out.strip()) == (0, "queue orders is deleted; messages dropped: 1")
     assert shell("peek", "orders").code == 1
     shell("create", "orders")
     assert shell("delete", "orders", "--json").json == {"name": "orders", "messages": 0}

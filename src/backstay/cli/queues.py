@@ -264,7 +264,7 @@ def delete(
     if json:
         print_json(gone)
     else:
-        say(f"queue {gone.name} is deleted" + (f", and {gone.messages:,} messages" if gone.messages else ""))
+        say(f"queue {gone.name} is deleted" + (f"; messages dropped: {gone.messages:,}" if force else ""))
 
 
 def _check_one_or_all(id: str | None, *, everything: bool) -> None:

@@ -425,7 +425,6 @@ every_mode = pytest.mark.parametrize("mode", ["force_custom_plan", "force_generi
         ("list_sessions", "message_session"),
         ("peek_messages", "message_deferred"),
         ("purge_messages", "message_deferred"),
-        ("purge_messages", "message_dead"),
         ("complete_messages", "message_pkey"),
         ("settle_messages", "message_pkey"),
         ("renew_locks", "message_pkey"),
