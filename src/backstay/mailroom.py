@@ -16,11 +16,10 @@ from backstay.domain.message import (
     MessageRecord,
     MessageState,
     Property,
-    QueueStanding,
     Sent,
-    SessionStanding,
     checked_limit,
 )
+from backstay.domain.standing import QueueStanding, SessionStanding
 from backstay.domain.target import queue_target
 from backstay.domain.task import check_id
 from backstay.errors import UnknownQueue

@@ -11,7 +11,7 @@ import msgspec
 from backstay.api.exposition import family
 from backstay.api.sampled import Sampled
 from backstay.clock import Clock
-from backstay.domain.message import Level, QueueStanding
+from backstay.domain.standing import Level, QueueStanding
 from backstay.messaging.care import QueueCare
 
 #: So many queues, the first by their names, are shown, and so many messages counted in each state.

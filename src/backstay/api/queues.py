@@ -14,7 +14,13 @@ from backstay.api.calls import Call, Nothing, Reply
 from backstay.api.hanging_up import unless_hung_up
 from backstay.api.shapes import Because, Cursor, Id, Limit
 from backstay.domain.durations import describe, duration
-from backstay.domain.message import RECEIVE_MAX, Property, Sent, SessionStanding, subscription_queue
+from backstay.domain.message import (
+    RECEIVE_MAX,
+    Property,
+    Sent,
+    subscription_queue,
+)
+from backstay.domain.standing import SessionStanding
 from backstay.errors import InvalidInput
 from backstay.mailroom import (
     DeadLetter,

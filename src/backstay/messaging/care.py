@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Protocol
 
 from backstay.domain.audit import Act
-from backstay.domain.message import Level, MessageRecord, QueueStanding, SessionStanding, Subscription
+from backstay.domain.message import MessageRecord, Subscription
+from backstay.domain.standing import Level, QueueStanding, SessionStanding
 
 
 class QueueCare(Protocol):

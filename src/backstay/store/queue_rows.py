@@ -8,7 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
-from backstay.domain.message import MessageRecord, MessageState, Queue, QueueStanding, lock_token
+from backstay.domain.message import (
+    MessageRecord,
+    MessageState,
+    Queue,
+    lock_token,
+)
+from backstay.domain.standing import QueueStanding
 from backstay.store.posting import Copy, KnownQueue, as_text, decode_properties
 from backstay.store.rows import Row, Values
 

@@ -15,7 +15,8 @@ from backstay.testing.promises.bounds import BoundPromises
 from backstay.testing.promises.deliveries import DeliveryPromises
 from backstay.testing.promises.mailing import MailingPromises
 from backstay.testing.promises.receiving import ReceivingPromises
+from backstay.testing.promises.sessions import SessionPromises
 
 
-class QueueSuite(MailingPromises, DeliveryPromises, ReceivingPromises, BoundPromises):
+class QueueSuite(MailingPromises, SessionPromises, DeliveryPromises, ReceivingPromises, BoundPromises):
     """Everything that queues promise."""

@@ -32,6 +32,7 @@ FRAGMENTS = {
     "is_due",
     "is_late",
     "message_columns",
+    "next_messages",
     "micros",
     "is_overdue",
     "is_overrun",

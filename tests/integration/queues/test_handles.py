@@ -43,6 +43,19 @@ async def test_what_is_sent_is_received_and_completed(database: Database):
             await message.complete()
 
 
+async def test_what_was_sent_is_there_though_the_process_ends_at_once(database: Database):
+    """SB-14, QL-3: whoever awaited its send need not wait for anything else."""
+    app = App("shop")
+    app.queue("orders")
+    async with app.client(store=database.store()) as client:
+        sent = await asyncio.gather(*(client.queue("orders").send(number) for number in range(50)))
+
+    async with app.client(store=database.store()) as client:
+        found = await client.queue("orders").receive(max=100)
+
+    assert sorted(one.sequence for one in found) == sorted(one.sequence for one in sent)
+
+
 async def test_a_client_uses_the_queues_that_its_application_declares(database: Database):
     app = App("shop")
     app.queue("orders", lock="5s", max_deliveries=1)
@@ -271,6 +284,7 @@ async def test_a_scheduled_message_can_be_cancelled(database: Database):
 
 
 async def test_what_cannot_be_sent_is_refused_and_nothing_is(database: Database):
+    """SB-13, SC-7."""
     app = App("shop")
     orders = app.queue("orders", sessions=True)
 

@@ -36,6 +36,7 @@ FRAGMENTS = {
     "is_under_way",
     "is_waited_for",
     "message_columns",
+    "next_messages",
     "queue_columns",
     "request_columns",
     "round_columns",

@@ -6,14 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from backstay.domain.audit import Act
-from backstay.domain.message import (
-    AGEING,
-    Level,
-    MessageRecord,
-    QueueStanding,
-    SessionStanding,
-    Subscription,
-)
+from backstay.domain.message import AGEING, MessageRecord, Subscription
+from backstay.domain.standing import Level, QueueStanding, SessionStanding
 from backstay.errors import QueueNotEmpty, UnknownMessage, UnknownQueue
 from backstay.store.base import Changes
 from backstay.store.postgres.messages import SHAPE, Messages

@@ -7,14 +7,8 @@ from datetime import datetime
 
 from backstay.domain.audit import Act
 from backstay.domain.instants import instant, micros, micros_in
-from backstay.domain.message import (
-    AGEING,
-    Level,
-    MessageRecord,
-    QueueStanding,
-    SessionStanding,
-    Subscription,
-)
+from backstay.domain.message import AGEING, MessageRecord, Subscription
+from backstay.domain.standing import Level, QueueStanding, SessionStanding
 from backstay.errors import QueueNotEmpty, UnknownMessage, UnknownQueue
 from backstay.store.base import Changes
 from backstay.store.posting import KnownQueue, as_topics

@@ -215,34 +215,29 @@ UPDATE {schema}.message
 -- name: drop_messages
 DELETE FROM {schema}.message WHERE sequence = ANY (:sequences::bigint[]);
 
--- name: lock_messages
+-- name: next_messages
 -- By the order of receiving, which never changes; what another is just receiving is skipped, not waited for.
 -- What expired and could not be set aside yet is passed over. The first always; others as long as those
 -- before them are not too large to be handed out together.
+SELECT sequence FROM (
+       SELECT sequence, sum(size) OVER (ORDER BY rank, sequence) - size AS before FROM (
+              SELECT sequence, rank, octet_length(body) AS size FROM {schema}.message
+               WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > {now})
+               ORDER BY rank, sequence LIMIT :limit
+                 FOR UPDATE SKIP LOCKED) AS found) AS sized
+ WHERE before < :bytes_max
+
+-- name: lock_messages
 UPDATE {schema}.message
    SET state = 'locked', lock_secret = :secret, delivery_count = delivery_count + 1,
        visible_at = {now} + :lock_time::interval
- WHERE sequence IN (
-       SELECT sequence FROM (
-              SELECT sequence, sum(size) OVER (ORDER BY rank, sequence) - size AS before FROM (
-                     SELECT sequence, rank, octet_length(body) AS size FROM {schema}.message
-                      WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > {now})
-                      ORDER BY rank, sequence LIMIT :limit
-                        FOR UPDATE SKIP LOCKED) AS found) AS sized
-        WHERE before < :bytes_max)
+ WHERE sequence IN ({next_messages})
 RETURNING {message_columns}, rank;
 
 -- name: take_messages
--- The same, and gone at once: whoever receives it at most once says nothing of it any more.
+-- Gone at once: whoever receives it at most once says nothing of it any more.
 DELETE FROM {schema}.message
- WHERE sequence IN (
-       SELECT sequence FROM (
-              SELECT sequence, sum(size) OVER (ORDER BY rank, sequence) - size AS before FROM (
-                     SELECT sequence, rank, octet_length(body) AS size FROM {schema}.message
-                      WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > {now})
-                      ORDER BY rank, sequence LIMIT :limit
-                        FOR UPDATE SKIP LOCKED) AS found) AS sized
-        WHERE before < :bytes_max)
+ WHERE sequence IN ({next_messages})
 RETURNING {message_columns}, rank;
 
 -- name: lock_deferred

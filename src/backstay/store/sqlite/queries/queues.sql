@@ -184,30 +184,26 @@ UPDATE message
 -- name: drop_messages
 DELETE FROM message WHERE sequence IN (SELECT value FROM json_each(:sequences));
 
--- name: lock_messages
+-- name: next_messages
 -- By the order of receiving, which never changes. What expired and could not be set aside yet is passed over.
 -- The first always; others as long as those before them are not too large to be handed out together.
+SELECT sequence FROM (
+       SELECT sequence, sum(size) OVER (ORDER BY rank, sequence) - size AS before FROM (
+              SELECT sequence, rank, length(body) AS size FROM message
+               WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > :now)
+               ORDER BY rank, sequence LIMIT :limit))
+ WHERE before < :bytes_max
+
+-- name: lock_messages
 UPDATE message
    SET state = 'locked', lock_secret = :secret, delivery_count = delivery_count + 1, visible_at = :now + :lock_time
- WHERE sequence IN (
-       SELECT sequence FROM (
-              SELECT sequence, sum(size) OVER (ORDER BY rank, sequence) - size AS before FROM (
-                     SELECT sequence, rank, length(body) AS size FROM message
-                      WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > :now)
-                      ORDER BY rank, sequence LIMIT :limit))
-        WHERE before < :bytes_max)
+ WHERE sequence IN ({next_messages})
 RETURNING {message_columns}, rank;
 
 -- name: take_messages
--- The same, and gone at once: whoever receives it at most once says nothing of it any more.
+-- Gone at once: whoever receives it at most once says nothing of it any more.
 DELETE FROM message
- WHERE sequence IN (
-       SELECT sequence FROM (
-              SELECT sequence, sum(size) OVER (ORDER BY rank, sequence) - size AS before FROM (
-                     SELECT sequence, rank, length(body) AS size FROM message
-                      WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > :now)
-                      ORDER BY rank, sequence LIMIT :limit))
-        WHERE before < :bytes_max)
+ WHERE sequence IN ({next_messages})
 RETURNING {message_columns}, rank;
 
 -- name: lock_deferred
