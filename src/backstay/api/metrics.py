@@ -19,7 +19,7 @@ _NAMES: Final = {
     LATE_REPLY: "late_replies",
     RECOVERED: "recoveries",
     MESSAGE_DUPLICATE: "message_duplicates",
-    STATUS_LOST: "statuses_lost",
+    STATUS_LOST: "status_lost",
 }
 
 

@@ -193,9 +193,10 @@ class Posting:
         for sequence, key, chosen in written:
             fresh[key, chosen].append(sequence)
         numbers: list[tuple[int, bool]] = []
-        for copy in self._copies:
+        for place, copy in enumerate(self._copies):
             name = (copy.key, copy.new.id)
-            numbers.append((fresh[name].popleft(), False) if fresh[name] else (known.get(name, 0), True))
+            is_new = bool(fresh[name]) and place not in self._outside
+            numbers.append((fresh[name].popleft(), False) if is_new else (known.get(name, 0), True))
         told: set[int] = set()
         return [self._answer(place, numbers, told) for place in range(len(self._messages))]
 

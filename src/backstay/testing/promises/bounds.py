@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 import pytest
 
@@ -153,6 +154,19 @@ class BoundPromises(QueuePromises):
         assert all(isinstance(answer, Sent) and not answer.duplicate for answer in answers)
         assert await mail.bodies("prices:roomy") == [0, 1, 2]
         assert await mail.bodies("prices:tight") == [0]
+
+    async def test_what_is_refused_takes_no_answer_from_another_of_the_same_id(self, mail: Mail) -> None:
+        await self._bounded_topic(mail, roomy=10, tight=1)
+        await mail.declare("prices:roomy", dedup=timedelta(0))
+        await mail.send("full", to="prices:tight")
+        same = [mail.new("a", id="m1", to="prices", topic=True), mail.new("b", id="m1", to="prices:roomy")]
+
+        refused, sent = await mail.queues.send(same, now=mail.now)
+
+        assert isinstance(refused, QueueFull)
+        assert isinstance(sent, Sent)
+        assert (sent.sequence > 0, sent.duplicate) == (True, False)
+        assert await mail.bodies("prices:roomy") == ["b"]
 
     # Deleted
 
