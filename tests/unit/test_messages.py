@@ -248,3 +248,6 @@ def test_a_count_is_good_for_as_long_as_it_takes_to_fill_the_room_or_to_count_ag
     assert look_again_after(0, 1) == look_again_after(100_000, 100_000) == second
     assert look_again_after(0, 1_000_000) == look_again_after(1_000_000, 1_000_000) == 10 * second
     assert look_again_after(500_000, 1_000_000) == 5 * second
+    # Full by what was sent since: somebody may have received it.
+    assert look_again_after(500_000, 1_000_000, believed=1_000_000) == second
+    assert look_again_after(500_000, 1_000_000, believed=999_999) == 5 * second

@@ -16,10 +16,13 @@ _PER_SECOND: Final = 100_000
 _SOONEST: Final = timedelta(seconds=1)
 
 
-def look_again_after(number: int, limit: int) -> timedelta:
-    """How long a count of the messages in a queue is good for.
+def look_again_after(counted: int, limit: int, *, believed: int | None = None) -> timedelta:
+    """How long a count of the messages in a queue is good for, if by now so many are ``believed`` there.
 
     The less room there is, the sooner others may have filled it; and the more messages there are, the
-    longer it takes to count them, and the less often that should be.
+    longer it takes to count them, and the less often that should be. But nothing is refused for long
+    because of what came since: others may have received it.
     """
-    return max(_SOONEST, timedelta(seconds=max(limit - number, number) / _PER_SECOND))
+    if believed is not None and counted < limit <= believed:
+        return _SOONEST
+    return max(_SOONEST, timedelta(seconds=max(limit - counted, counted) / _PER_SECOND))

@@ -16,8 +16,13 @@ from backstay.domain.bound import look_again_after
 
 @dataclass(slots=True)
 class _Estimate:
+    counted: int
+    counted_at: float
     number: int
-    fresh_until: float
+
+    def is_fresh(self, limit: int) -> bool:
+        good_for = look_again_after(self.counted, limit, believed=self.number)
+        return time.monotonic() < self.counted_at + good_for.total_seconds()
 
 
 class Fullness:
@@ -28,15 +33,14 @@ class Fullness:
         # Some are written to by threads of the application.
         self._one_at_a_time = threading.Lock()
 
-    def number(self, key: int) -> int | None:
-        """How many there are; None when it is time to count them."""
+    def number(self, key: int, *, limit: int) -> int | None:
+        """How many there are where ``limit`` may be; None when it is time to count them."""
         known = self._estimates.get(key)
-        return None if known is None or time.monotonic() >= known.fresh_until else known.number
+        return known.number if known is not None and known.is_fresh(limit) else None
 
-    def counted(self, key: int, number: int, *, limit: int) -> None:
-        good_for = look_again_after(number, limit).total_seconds()
+    def counted(self, key: int, number: int) -> None:
         with self._one_at_a_time:
-            self._estimates[key] = _Estimate(number, time.monotonic() + good_for)
+            self._estimates[key] = _Estimate(number, time.monotonic(), number)
 
     def came(self, numbers: Mapping[int, int]) -> None:
         """So many entered these queues. If that is rolled back, the next count says so."""

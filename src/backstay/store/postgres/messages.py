@@ -98,11 +98,11 @@ class Messages:
         """For how many more messages there is room in each queue that is written to."""
         room: dict[int, int] = {}
         for key, queue in posting.queues.items():
-            number = self.fullness.number(key)
+            number = self.fullness.number(key, limit=queue.max_messages)
             if number is None:
                 [counts] = await tables.run("counts_of", key=key, counted=queue.max_messages)
                 number = sum(counts)
-                self.fullness.counted(key, number, limit=queue.max_messages)
+                self.fullness.counted(key, number)
             room[key] = queue.max_messages - number
         return room
 

@@ -84,10 +84,10 @@ def _room(tables: Tables, posting: Posting) -> dict[int, int]:
     """For how many more messages there is room in each queue that is written to."""
     room: dict[int, int] = {}
     for key, queue in posting.queues.items():
-        number = tables.fullness.number(key)
+        number = tables.fullness.number(key, limit=queue.max_messages)
         if number is None:
             number = sum(tables.run("counts_of", key=key, counted=queue.max_messages).fetchone())
-            tables.fullness.counted(key, number, limit=queue.max_messages)
+            tables.fullness.counted(key, number)
         room[key] = queue.max_messages - number
     return room
 
