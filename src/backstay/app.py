@@ -165,12 +165,14 @@ class App:
         ttl: Duration | None = None,
         dead_letter_expired: bool = False,
         sessions: bool = False,
+        max_messages: int | None = None,
     ) -> QueueHandle:
         """Declare a queue, or, without options, take one that is declared elsewhere in the application.
 
         A received message is locked for ``lock`` and set aside after ``max_deliveries`` failures. Within
         ``dedup`` a message whose sender named it is sent once. After ``ttl`` a message is dropped, or set
-        aside with ``dead_letter_expired``. With ``sessions`` every message must belong to one.
+        aside with ``dead_letter_expired``. With ``sessions`` every message must belong to one. While it holds
+        ``max_messages``, those that were set aside included, a send raises QueueFull.
         """
         declared = queue_definition(
             name,
@@ -180,6 +182,7 @@ class App:
             ttl=ttl,
             dead_letter_expired=dead_letter_expired,
             sessions=sessions,
+            max_messages=max_messages,
         )
         if name not in self.registry.queues or declared != queue_definition(name):
             self.registry.add_queue(declared)

@@ -25,11 +25,13 @@ BackstayError
 │   ├── IllegalMove              the state forbids this move
 │   ├── LeaseLost                another owner holds it now
 │   ├── LockLost                 a message is no longer whose it was
+│   ├── QueueNotEmpty            there are messages in a queue that is to be deleted
 │   └── JournalMismatch          the workflow no longer fits what it did before
 ├── Unavailable              wait: the same call may succeed later
 │   ├── StoreUnavailable         the state store cannot be reached or written
 │   ├── StoreFull                the disk, or the configured size, is full
 │   ├── Overloaded               too many tasks wait already
+│   ├── QueueFull                a queue holds as many messages as it may
 │   └── Closed                   the store or app is not running
 ├── StoreTooNew              the database was written by a newer release
 ├── StepFailed               a step failed for good (seen by the workflow)
@@ -225,6 +227,17 @@ class LockLost(Conflict):
         self.id = id
 
 
+class QueueNotEmpty(Conflict):
+    """There are messages in the queue; nothing was deleted."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(
+            f"there are messages in queue {queue!r}, dead letters and deferred ones included:"
+            " wait until it is empty, or have them deleted with it (force)"
+        )
+        self.queue = queue
+
+
 class JournalMismatch(Conflict):
     """The workflow's code no longer matches what this task already did."""
 
@@ -256,6 +269,19 @@ class Overloaded(Unavailable):
             f"{waiting:,} tasks wait already, the limit is {limit:,} (setting backlog_limit);"
             f" try again in {retry_after.total_seconds():.0f} s"
         )
+        self.retry_after = retry_after
+
+
+class QueueFull(Unavailable):
+    """The queue holds as many messages as it may; nothing was sent. There is room when some are done."""
+
+    def __init__(self, queue: str, *, limit: int, retry_after: timedelta) -> None:
+        super().__init__(
+            f"queue {queue!r} is full: {limit:,} messages may be in it (max_messages), those that were set"
+            f" aside included; try again in {retry_after.total_seconds():.0f} s, or look after its receivers"
+        )
+        self.queue = queue
+        self.limit = limit
         self.retry_after = retry_after
 
 

@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
+from backstay.domain.bound import MESSAGES_MOST, MESSAGES_USUAL
 from backstay.domain.durations import describe, duration
 from backstay.domain.message import DELIVERIES_MOST, LOCK_LEAST, LOCK_MOST
 from backstay.errors import InvalidRequest, InvalidSetting
@@ -49,6 +50,7 @@ class Settings:
     payload_bytes_max: int = 1024 * 1024
     message_lock: timedelta = timedelta(seconds=60)
     max_deliveries: int = 10
+    max_messages: int = MESSAGES_USUAL
     host: str = "127.0.0.1"
     port: int = 8080
     tls_cert: str = ""
@@ -109,11 +111,12 @@ _LEAST: Final = {
     "inline_bytes_max": 0,
     "payload_bytes_max": 1024,
     "max_deliveries": 1,
+    "max_messages": 1,
     "port": 0,
     "connections_max": 1,
     "watchers_max": 1,
 }
-_MOST: Final = {"port": 65_535, "max_deliveries": DELIVERIES_MOST}
+_MOST: Final = {"port": 65_535, "max_deliveries": DELIVERIES_MOST, "max_messages": MESSAGES_MOST}
 _TRUTH: Final = {"true": True, "false": False}
 
 

@@ -74,6 +74,7 @@ async def counter(database: Database, table: str) -> AsyncIterator[Desk]:
 
 
 async def test_a_message_becomes_a_row_and_a_task_that_runs(database: Database, table: str):
+    """IC-2."""
     app = desk(table, concurrency=4)
     async with app.run(database.store(), **FASTER):
         for number in range(10):
@@ -90,6 +91,7 @@ async def test_a_message_becomes_a_row_and_a_task_that_runs(database: Database, 
 
 
 async def test_the_same_order_twice_is_one_task_and_both_messages_are_done(database: Database, counter: Desk):
+    """IC-3, IC-4."""
     await counter.send("a")
     await counter.send("a")
 
@@ -100,6 +102,7 @@ async def test_the_same_order_twice_is_one_task_and_both_messages_are_done(datab
 
 
 async def test_without_an_id_the_task_is_called_as_its_message(database: Database):
+    """IC-5."""
     app = App("desk")
 
     @app.workflow

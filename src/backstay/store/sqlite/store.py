@@ -45,6 +45,7 @@ from backstay.store.decisions import (
     check_room_for_signal,
     listing,
 )
+from backstay.store.fullness import Fullness
 from backstay.store.rows import as_json
 from backstay.store.sqlfile import load_queries
 from backstay.store.sqlite.callers import Callers
@@ -77,6 +78,7 @@ class SqliteStore:
         self._inline_bytes_max = inline_bytes_max
         self._boundary = boundary
         self._queries = load_queries("backstay.store.sqlite")
+        self._fullness = Fullness()
         self._liveness = Liveness(self._path)
         self._callers = Callers(self._path, self._tables)
         self._supervision = SqliteSupervision(lambda: self._session, self._liveness)
@@ -328,7 +330,12 @@ class SqliteStore:
         return self._open
 
     def _tables(self, connection: sqlite3.Connection) -> Tables:
-        return Tables(connection, self._queries, inline_bytes_max=self._inline_bytes_max)
+        return Tables(
+            connection,
+            self._queries,
+            inline_bytes_max=self._inline_bytes_max,
+            fullness=self._fullness,
+        )
 
     def _not_open(self) -> Closed:
         return Closed(f"{self._path.name} is not open")

@@ -19,7 +19,11 @@ alerts        what a person is called for, until somebody takes it up
 requests      what agents in other processes are asked, and reply
 records       the audit trail, tokens, idempotency keys
 mailing       messages that are sent: once, in order, to queues and topics
+sessions      messages that come one after the other
 deliveries    messages that are received: by one at a time, until they are settled
+receiving     messages that are received in other ways: at most once, or by their numbers
+bounds        queues that are full, emptied or deleted
+queue_alerts  who is called for when a queue is in trouble
 leader_verbs  what only the leader may do, one function a verb
 holder        a scheduler as far as a store can see one: what the tests act through
 mail          the same for queues: a sender and a receiver

@@ -75,3 +75,8 @@ SELECT pg_advisory_xact_lock(hashtext(:name), turn) FROM (
        SELECT DISTINCT hashtext(queue_key || ' ' || session) & 255 AS turn
          FROM unnest(:queue_keys::bigint[], :sessions::text[]) AS one (queue_key, session)
         ORDER BY turn OFFSET 0) AS turns;
+
+-- name: shut_queues
+-- Everybody who sends or receives has looked up the queue in his own transaction: whoever did so has ended by
+-- now, and who comes later finds that it is gone. Nothing less would do, and it is not done often.
+LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE;
