@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from backstay.domain.alert import NewAlert
 from backstay.domain.instants import instant, micros
 from backstay.domain.stream import Group
 from backstay.errors import BackstayError, Conflict
@@ -16,7 +17,7 @@ from backstay.store.group_rows import GroupShape
 from backstay.store.groups import Advanced
 from backstay.store.rows import as_json
 from backstay.store.sqlite.entering import enter_tasks
-from backstay.store.sqlite.rows import SHAPE as RECORDS
+from backstay.store.sqlite.messages import call_once
 from backstay.store.sqlite.tables import Tables
 
 SHAPE: Final = GroupShape(stored=micros, instant=instant)
@@ -57,16 +58,16 @@ def _advance(tables: Tables, changes: Changes, advancing: Advancing) -> Answers:
     advancing.entered(enter_tasks(tables, changes, advancing.tasks))
     changes.claimable = changes.claimable or advancing.claimable
     for group, aside in advancing.aside.items():
-        _set_aside(tables, group, aside, limit=advancing.quarantine_max)
+        advancing.call(group, _set_aside(tables, group, aside, limit=advancing.quarantine_max))
     return advancing.answers()
 
 
-def _set_aside(tables: Tables, group: Group, aside: Sequence[Aside], *, limit: int) -> None:
+def _set_aside(tables: Tables, group: Group, aside: Sequence[Aside], *, limit: int) -> list[NewAlert]:
+    """The alert that is new, if there is one."""
     rows = [SHAPE.quarantined_row(group, new, at) for new, at in aside]
     if tables.run_rows("set_aside", rows) == 0:
-        return  # All of it was said before.
+        return []  # All of it was said before.
     of = {"stream": group.stream, "grp": group.name}
     [number] = tables.run("count_quarantined", counted=limit + 1, **of).fetchone()
     check_room(group, number, limit=limit)
-    alert = quarantine_alert(group, aside)
-    tables.run_many("insert_alert_once", [RECORDS.alert_row(alert, aside[0][1])])
+    return call_once(tables, [quarantine_alert(group, aside)], aside[0][1])
