@@ -132,8 +132,6 @@ class Checkpointer:
     def _answered(self, tally: Tally, advance: Advance, answer: Advanced | BackstayError | None) -> None:
         if isinstance(answer, Advanced):
             counters[EVENT_QUARANTINED] += len(advance.quarantined) + answer.conflicts
-            for one in answer.called:
-                alert(one.kind, target=one.target, message=one.message)
             if tally.stalled:
                 self._full.discard(advance.holding.group)
             tally.done()

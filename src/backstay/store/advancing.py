@@ -65,8 +65,8 @@ class Advancing:
         self._outcomes: list[list[Outcome]] = [[] for _ in asked]
         # The latest of their times is the one that it is.
         self.now = max(now for _, now in asked)
-        # Of each group the alert that is new.
-        self._called: dict[Group, NewAlert] = {}
+        #: Alerts that are new: to be told of once they are kept.
+        self.called: list[NewAlert] = []
 
     @property
     def moves(self) -> list[Move]:
@@ -128,19 +128,13 @@ class Advancing:
     def quarantine_max(self) -> int:
         return min(one.quarantine_max for one, _ in self._asked)
 
-    def call(self, group: Group, alerts: Iterable[NewAlert]) -> None:
-        """A person was called for what ``group`` sets aside."""
-        self._called.update((group, one) for one in alerts)
-
     def answers(self) -> list[Advanced | BackstayError]:
-        calls = dict(self._called)
         return [
             Advanced(
                 started=sum(outcome is True for outcome in outcomes),
                 conflicts=sum(isinstance(outcome, BackstayError) for outcome in outcomes),
-                called=[calls.pop(group)] if (group := one.advance.holding.group) in calls else (),
             )
-            for (one, _), outcomes in zip(self._asked, self._outcomes, strict=True)
+            for outcomes in self._outcomes
         ]
 
 

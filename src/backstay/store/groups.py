@@ -13,7 +13,6 @@ from typing import Protocol
 
 import msgspec
 
-from backstay.domain.alert import NewAlert
 from backstay.domain.audit import Act
 from backstay.domain.lease import Owner
 from backstay.domain.stream import EventRecord, Group, GroupStanding, Holding, NewQuarantined, Quarantined
@@ -48,8 +47,6 @@ class Advanced(msgspec.Struct, frozen=True, kw_only=True):
     # Tasks that cannot be entered, as a rule since their id belongs to another one: their events were set
     # aside.
     conflicts: int = 0
-    # Whom it called a person for; what the others of its commit called for is with the first of the group.
-    called: Sequence[NewAlert] = ()
 
 
 class Groups(Protocol):

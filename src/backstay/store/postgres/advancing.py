@@ -33,6 +33,8 @@ from backstay.store.postgres.tables import Judged, Tables
 SHAPE: Final = GroupShape(stored=lambda instant: instant, instant=lambda stored: stored)
 
 Answers = list[Advanced | BackstayError]
+#: With the alerts that are new.
+Written = tuple[Answers, list[NewAlert]]
 Dated = tuple[NewTask, datetime]
 Enter = Callable[[Tables, Changes, Sequence[Dated]], Awaitable[list[Outcome]]]
 
@@ -60,19 +62,21 @@ class Advances:
         asked: Sequence[tuple[Asked, datetime]],
         *,
         one_by_one: bool = False,
-    ) -> Answers:
+    ) -> Written:
         """Runs inside their transaction. Raises Refused when one of them must not be written.
 
         ``one_by_one``: a task that breaks a rule of the schema costs the others nothing.
         """
         enter = self._enter_one_by_one if one_by_one else self._enter
+        advancing = Advancing(asked)
         try:
-            return await self._write(tables, changes, Advancing(asked), enter)
+            answers = await self._write(tables, changes, advancing, enter)
         except asyncpg.LockNotAvailableError as error:
             held = "another transaction holds what is to be written; try again once it has ended"
             raise Refused(StoreUnavailable(held)) from error
         except BackstayError as error:
             raise Refused(error) from error
+        return answers, advancing.called
 
     async def _write(self, tables: Tables, changes: Changes, advancing: Advancing, enter: Enter) -> Answers:
         moves = advancing.moves
@@ -85,8 +89,7 @@ class Advances:
             advancing.entered(await enter(tables, changes, tasks))
             changes.claimable = changes.claimable or advancing.claimable
         for group, aside in advancing.aside.items():
-            new = await self._set_aside(tables, group, aside, limit=advancing.quarantine_max)
-            advancing.call(group, new)
+            advancing.called += await self._set_aside(tables, group, aside, limit=advancing.quarantine_max)
         return advancing.answers()
 
     async def _enter(self, tables: Tables, changes: Changes, tasks: Sequence[Dated]) -> list[Outcome]:

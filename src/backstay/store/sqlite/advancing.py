@@ -25,27 +25,35 @@ SHAPE: Final = GroupShape(stored=micros, instant=instant)
 Answers = list[Advanced | BackstayError]
 
 
-def advance_all(tables: Tables, changes: Changes, asked: Sequence[tuple[Asked, datetime]]) -> Answers:
-    """All at once; one by one when one of them is refused: the others must not suffer."""
-    answers = _attempt(tables, changes, asked)
+def advance_all(
+    tables: Tables, changes: Changes, asked: Sequence[tuple[Asked, datetime]], called: list[NewAlert]
+) -> Answers:
+    """All at once; one by one when one of them is refused: the others must not suffer.
+
+    ``called`` gets the alerts that are new.
+    """
+    answers = _attempt(tables, changes, asked, called)
     if not isinstance(answers, BackstayError):
         return answers
     if len(asked) == 1:
         return [answers]
-    return [answer for one in asked for answer in advance_all(tables, changes, [one])]
+    return [answer for one in asked for answer in advance_all(tables, changes, [one], called)]
 
 
 def _attempt(
-    tables: Tables, changes: Changes, asked: Sequence[tuple[Asked, datetime]]
+    tables: Tables, changes: Changes, asked: Sequence[tuple[Asked, datetime]], called: list[NewAlert]
 ) -> Answers | BackstayError:
     """The answers; or why one of them is refused, and nothing of any is left."""
+    advancing = Advancing(asked)
     try:
         with tables.savepoint("advances"):
-            return _advance(tables, changes, Advancing(asked))
+            answers = _advance(tables, changes, advancing)
     except BackstayError as error:
         return error
     except REFUSALS as error:
         return Conflict(f"the store refused an advance: {error}")
+    called += advancing.called
+    return answers
 
 
 def _advance(tables: Tables, changes: Changes, advancing: Advancing) -> Answers:
@@ -58,7 +66,7 @@ def _advance(tables: Tables, changes: Changes, advancing: Advancing) -> Answers:
     advancing.entered(enter_tasks(tables, changes, advancing.tasks))
     changes.claimable = changes.claimable or advancing.claimable
     for group, aside in advancing.aside.items():
-        advancing.call(group, _set_aside(tables, group, aside, limit=advancing.quarantine_max))
+        advancing.called += _set_aside(tables, group, aside, limit=advancing.quarantine_max)
     return advancing.answers()
 
 
