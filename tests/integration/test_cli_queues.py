@@ -132,6 +132,44 @@ def test_dead_letters_are_listed_and_put_back(shell: Shell):
     assert shell("resubmit", "orders", "m1").code == 1
 
 
+def test_dead_letters_are_dropped_for_good(shell: Shell):
+    for number in range(3):
+        shell("send", "orders", str(number), "--id", f"m{number}")
+    shell.work(set_all_aside)
+
+    one = shell("discard", "orders", "m1", "--reason", "nonsense")
+    rest = shell("discard", "orders", "--all", "--json")
+
+    assert (one.code, one.out.strip()) == (0, "1 dropped from orders")
+    assert rest.json == {"discarded": 2}
+    assert shell("discard", "orders", "m1").code == 1
+
+
+def test_a_queue_is_deleted_when_it_is_empty_or_by_force(shell: Shell):
+    shell("send", "orders", "1")
+
+    refused = shell("delete", "orders")
+    gone = shell("delete", "orders", "--force", "--reason", "moved")
+
+    assert (refused.code, refused.out) == (1, "")
+    assert "force" in refused.err
+    assert (gone.code, gone.out.strip()) == (0, "queue orders is deleted; messages dropped: 1")
+    assert shell("peek", "orders").code == 1
+    shell("create", "orders")
+    assert shell("delete", "orders", "--json").json == {"name": "orders", "messages": 0}
+
+
+def test_a_full_queue_is_an_error_that_says_so(shell: Shell):
+    made = shell("create", "orders", "--max-messages", "1", "--json")
+    shell("send", "orders", "1")
+
+    refused = shell("send", "orders", "2")
+
+    assert made.json["max_messages"] == 1
+    assert (refused.code, refused.out) == (1, "")
+    assert "full" in refused.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -145,6 +183,11 @@ def test_dead_letters_are_listed_and_put_back(shell: Shell):
         (["send", "two words", "1"], 2, "name of the queue"),
         (["resubmit", "orders"], 2, "--all"),
         (["resubmit", "orders", "m1", "--all"], 2, "--all"),
+        (["discard", "orders"], 2, "--all"),
+        (["discard", "nowhere", "--all"], 1, "nowhere"),
+        (["delete", "nowhere"], 1, "nowhere"),
+        (["delete", "two words", "--force"], 2, "name of the queue"),
+        (["create", "others", "--max-messages", "0"], 2, "max_messages"),
         (["ls", "--limit", "0"], 2, "--limit"),
     ],
 )

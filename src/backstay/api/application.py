@@ -27,6 +27,7 @@ from backstay.api.problems import (
     mistake,
     response_of,
 )
+from backstay.api.queue_gauges import sampled_gauges
 from backstay.api.routes import ROUTES
 from backstay.api.routing import router
 from backstay.api.watchers import Watchers
@@ -55,6 +56,7 @@ def build(ports: Ports) -> ASGIApp:
         hindrance=hindrance(client, clock),
         watchers=Watchers(settings.watchers_max),
         lookouts=Lookouts(client),
+        queue_gauges=sampled_gauges(client.exchange.queues, clock),
         document=document(ROUTES),
     )
     open_paths = [route.path for route in ROUTES if route.role is None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +14,7 @@ from backstay.api.access import Caller, Keyring
 from backstay.api.admission import Admission
 from backstay.api.lookouts import Lookouts
 from backstay.api.ports import Ports
+from backstay.api.queue_gauges import QueueGauges
 from backstay.api.sampled import Sampled
 from backstay.api.watchers import Watchers
 from backstay.client import Client
@@ -60,6 +61,7 @@ class Service:
     hindrance: Hindrance
     watchers: Watchers
     lookouts: Lookouts
+    queue_gauges: Sampled[QueueGauges]
     # The OpenAPI document.
     document: Mapping[str, Any]
 
@@ -75,6 +77,8 @@ class Call(Generic[Path, Query, Body]):
     body: Body
     # Those that the route understands and the request has.
     headers: Mapping[str, str]
+    # Comes back when the caller is gone.
+    hung_up: Callable[[], Awaitable[None]]
 
     @property
     def client(self) -> Client:

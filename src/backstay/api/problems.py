@@ -22,6 +22,8 @@ from backstay.errors import (
     LockLost,
     Overloaded,
     PayloadTooLarge,
+    QueueFull,
+    QueueNotEmpty,
     StoreFull,
     StoreUnavailable,
     Unavailable,
@@ -122,10 +124,12 @@ KINDS: Final[Mapping[type[BackstayError], Kind]] = {
     Conflict: Kind("conflict", HTTPStatus.CONFLICT, "The state is not what the caller thought"),
     IdConflict: Kind("id-conflict", HTTPStatus.CONFLICT, "The id is taken by a task with other content"),
     LockLost: Kind("lock-lost", HTTPStatus.CONFLICT, "The message is no longer locked by this token"),
+    QueueNotEmpty: Kind("queue-not-empty", HTTPStatus.CONFLICT, "There are messages in the queue"),
     IllegalMove: Kind("illegal-move", HTTPStatus.CONFLICT, "The state forbids this"),
     Unavailable: UNAVAILABLE,
     StoreFull: Kind("store-full", HTTPStatus.SERVICE_UNAVAILABLE, "There is no room left for the store"),
     Overloaded: Kind("overloaded", HTTPStatus.TOO_MANY_REQUESTS, "Too many tasks wait already"),
+    QueueFull: Kind("queue-full", HTTPStatus.TOO_MANY_REQUESTS, "The queue holds as many messages as it may"),
     Closed: Kind("closed", HTTPStatus.SERVICE_UNAVAILABLE, "This process is about to stop"),
 }
 
@@ -192,7 +196,7 @@ def _shortened(detail: str) -> str:
 
 
 def _headers(error: Exception) -> dict[str, str]:
-    if isinstance(error, Overloaded):
+    if isinstance(error, Overloaded | QueueFull):
         return {"Retry-After": str(math.ceil(error.retry_after.total_seconds()))}
     return {"Retry-After": str(RETRY_AFTER_SECONDS)} if isinstance(error, Unavailable) else {}
 

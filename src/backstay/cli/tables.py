@@ -218,13 +218,15 @@ def token_table(tokens: Iterable[TokenView], *, now: datetime) -> Table:
 
 
 def queue_table(queues: Iterable[QueueView]) -> Table:
-    table = _table("queue", "ready", "locked", "scheduled", "dead", "lock", "deliveries", "ttl", "sessions")
+    counts = ("ready", "locked", "scheduled", "deferred", "dead")
+    table = _table("queue", *counts, "lock", "deliveries", "ttl", "sessions")
     for queue in queues:
         table.add_row(
             _text(queue.name),
             str(queue.ready),
             str(queue.locked),
             str(queue.scheduled),
+            str(queue.deferred),
             Text(str(queue.dead), style=_LOUD if queue.dead else ""),
             queue.lock,
             str(queue.max_deliveries),

@@ -89,3 +89,8 @@ SELECT wanted.partition, checkpoint.partition IS NOT NULL FROM unnest(:partition
 SELECT partition FROM {schema}.checkpoint
  WHERE stream = :stream AND grp = :grp AND partition = ANY (:partitions::bigint[])
  ORDER BY partition FOR UPDATE SKIP LOCKED;
+
+-- name: shut_queues
+-- Everybody who sends or receives has looked up the queue in his own transaction: whoever did so has ended by
+-- now, and who comes later finds that it is gone. Nothing less would do, and it is not done often.
+LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE;
