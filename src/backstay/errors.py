@@ -29,6 +29,7 @@ BackstayError
 │   ├── LeaseLost                another owner holds it now
 │   ├── LockLost                 a message is no longer whose it was
 │   ├── EventConflict            the id is taken by an event with other content
+│   ├── ReadersDiffer            a group is read with another number of readers per partition
 │   ├── OffsetAhead              a checkpoint lies beyond the end of the log
 │   ├── QueueNotEmpty            there are messages in a queue that is to be deleted
 │   └── JournalMismatch          the workflow no longer fits what it did before
@@ -274,6 +275,16 @@ class EventConflict(Conflict):
             " give a new event a new id, or send exactly the same again"
         )
         self.id = id
+
+
+class ReadersDiffer(Conflict):
+    """Others read for the group with another number of readers per partition."""
+
+    def __init__(self, stream: str, group: str, *, wanted: int, there: int, read_by: Sequence[str]) -> None:
+        super().__init__(
+            f"group {group!r} of stream {stream!r} is read with readers={there} by {', '.join(read_by)};"
+            f" with readers={wanted} it is read once they have stopped: each key has one reader at a time"
+        )
 
 
 class OffsetAhead(Conflict):

@@ -18,10 +18,12 @@ from typing import Any, Final, Self
 from backstay.domain.bound import MESSAGES_MOST, MESSAGES_USUAL
 from backstay.domain.durations import describe, duration
 from backstay.domain.message import DELIVERIES_MOST, LOCK_LEAST, LOCK_MOST
+from backstay.domain.ownership import MEMBERS_MOST, ordinal_of
 from backstay.errors import InvalidRequest, InvalidSetting
 
 PREFIX: Final = "BACKSTAY_"
 FILE: Final = "backstay.toml"
+ASSIGNMENTS: Final = ("balanced", "static")
 
 # Read by the command line, not settings of the engine.
 _NOT_SETTINGS: Final = frozenset({"BACKSTAY_URL", "BACKSTAY_TOKEN"})
@@ -58,6 +60,11 @@ class Settings:
     max_pending: int = 10_000
     window: int = 10_000
     quarantine_max: int = 10_000
+    # Who reads which partitions: "balanced" among all that do, or "static", each the share of its number.
+    partition_assignment: str = "balanced"
+    partition_members: int = 1
+    # Which of the members this is, from 0; -1: as the name of the pod or host says, if it ends in a number.
+    partition_ordinal: int = -1
     max_messages: int = MESSAGES_USUAL
     host: str = "127.0.0.1"
     port: int = 8080
@@ -87,10 +94,28 @@ class Settings:
             )
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidSetting("tls_cert and tls_key belong together: give both, or neither")
+        self._check_assignment()
         if self.inline_bytes_max > self.payload_bytes_max:
             raise InvalidSetting(
                 f"inline_bytes_max {self.inline_bytes_max:,} must not exceed"
                 f" payload_bytes_max {self.payload_bytes_max:,}"
+            )
+
+    def _check_assignment(self) -> None:
+        if self.partition_assignment not in ASSIGNMENTS:
+            known = " or ".join(ASSIGNMENTS)
+            raise InvalidSetting(f"partition_assignment is {self.partition_assignment!r}; it must be {known}")
+        if self.partition_assignment == "balanced":
+            return
+        if self.partition_ordinal < 0:
+            raise InvalidSetting(
+                "partition_assignment is static, which needs the number of this member: run it as a pod of a"
+                " StatefulSet (POD_NAME or HOSTNAME ends in -0, -1, …), or set partition_ordinal"
+            )
+        if self.partition_ordinal >= self.partition_members:
+            raise InvalidSetting(
+                f"partition_ordinal is {self.partition_ordinal}, counted from 0; with partition_members"
+                f" {self.partition_members} it must be at most {self.partition_members - 1}"
             )
 
     @classmethod
@@ -103,7 +128,11 @@ class Settings:
     ) -> Self:
         """The settings in force: options over environment over ``backstay.toml`` in ``folder``."""
         variables = os.environ if environment is None else environment
-        values = {**_from_file((folder or Path.cwd()) / FILE), **_from_environment(variables)}
+        values = {
+            **_ordinal(variables),
+            **_from_file((folder or Path.cwd()) / FILE),
+            **_from_environment(variables),
+        }
         values.update({name: value for name, value in (options or {}).items() if value is not None})
         return cls(**{name: _parsed(name, value) for name, value in values.items()})
 
@@ -123,13 +152,26 @@ _LEAST: Final = {
     "max_pending": 1,
     "window": 1,
     "quarantine_max": 1,
+    "partition_members": 1,
+    "partition_ordinal": 0,
     "max_messages": 1,
     "port": 0,
     "connections_max": 1,
     "watchers_max": 1,
 }
-_MOST: Final = {"port": 65_535, "max_deliveries": DELIVERIES_MOST, "max_messages": MESSAGES_MOST}
+_MOST: Final = {
+    "port": 65_535,
+    "max_deliveries": DELIVERIES_MOST,
+    "max_messages": MESSAGES_MOST,
+    "partition_members": MEMBERS_MOST,
+}
 _TRUTH: Final = {"true": True, "false": False}
+
+
+def _ordinal(variables: Mapping[str, str]) -> dict[str, int]:
+    """The number of this pod in its StatefulSet, if it has one."""
+    found = ordinal_of(variables.get("POD_NAME") or variables.get("HOSTNAME") or "")
+    return {} if found is None else {"partition_ordinal": found}
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from backstay import App, Event
 from backstay.client import Client
 from backstay.clock import Clock, SystemClock
 from backstay.domain.lease import Owner
-from backstay.domain.stream import Quarantined
+from backstay.domain.stream import Group, Holding, Quarantined
 from backstay.ingest.pipeline import Pipeline
 from backstay.ingest.role import Ingest
 from backstay.messaging.stream import Log
@@ -24,6 +25,7 @@ from backstay.store.base import NewInstance, Store, TaskFilter
 _numbers = itertools.count(1)
 
 STREAM = "numbers"
+DAY = timedelta(days=1)
 
 
 def at(folder: Path) -> dict[str, Any]:
@@ -62,6 +64,13 @@ class Process:
         while handled := await self.run_once():
             total += handled
         return total
+
+    async def take_away(self, *partitions: int, group: str = "g") -> list[Holding]:
+        """Take units, whoever holds them, as a member does whose patience ended."""
+        clock, groups = self.client._clock, self.store.groups
+        seen = await groups.ownership(Group(STREAM, group), owner=self.owner, lease=DAY, now=clock.now())
+        wanted = [one for one in seen.units if one.partition in partitions]
+        return await groups.take(wanted, owner=self.owner, now=clock.now())
 
     async def append(self, bodies: Iterable[Any], *, keys: int | None = None) -> None:
         await self.client.stream(STREAM).append_all(events(bodies, keys=keys))

@@ -19,6 +19,7 @@ from backstay.definitions.queues import CONCURRENCY_MAX
 from backstay.definitions.workflows import Workflow
 from backstay.domain.durations import Duration, duration
 from backstay.domain.retry import Retry
+from backstay.domain.stream import READERS_MOST
 from backstay.domain.task import check_id
 from backstay.errors import InvalidDefinition
 
@@ -79,6 +80,8 @@ class PipelineDefinition:
     group: str
     stages: tuple[Stage, ...]
     sink: Sink
+    # So many share each partition.
+    readers: int = 1
     # So many finished events, or so long after the first of them, make a checkpoint.
     every: int = EVERY_USUAL
     after: timedelta = AFTER_USUAL
@@ -103,6 +106,7 @@ class Pipeline:
     _to: Declare
     stream: str
     group: str
+    readers: int = 1
     stages: tuple[Stage, ...] = ()
     declared: PipelineDefinition | None = None
     has_checkpoint: bool = False
@@ -192,15 +196,17 @@ class Pipeline:
             )
 
     def _ending_in(self, sink: Sink) -> Pipeline:
-        declared = PipelineDefinition(self.stream, self.group, self.stages, sink)
+        declared = PipelineDefinition(self.stream, self.group, self.stages, sink, self.readers)
         self._to.add_pipeline(declared)
         return replace(self, declared=declared)
 
 
-def begun(to: Declare, stream: str, group: str) -> Pipeline:
-    return Pipeline(
-        to, check_id(stream, name="name of the stream"), check_id(group, name="name of the group")
-    )
+def begun(to: Declare, stream: str, group: str, *, readers: int = 1) -> Pipeline:
+    check_id(stream, name="name of the stream")
+    check_id(group, name="name of the group")
+    if not 1 <= readers <= READERS_MOST:
+        raise InvalidDefinition(f"readers is {readers}; it must be 1 to {READERS_MOST}")
+    return Pipeline(to, stream, group, readers)
 
 
 def _is_async(function: Function) -> bool:

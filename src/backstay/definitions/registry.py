@@ -125,8 +125,8 @@ class Registry:
                 " give them once, and name it without options elsewhere"
             )
 
-    def begin_pipeline(self, stream: str, group: str) -> Pipeline:
-        pipeline = begun(self, stream, group)
+    def begin_pipeline(self, stream: str, group: str, *, readers: int = 1) -> Pipeline:
+        pipeline = begun(self, stream, group, readers=readers)
         self._begun[stream, group] = None
         return pipeline
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,8 @@ from backstay.errors import InvalidInput, InvalidRequest
 
 PARTITIONS_USUAL: Final = 32
 PARTITIONS_MOST: Final = 1_024
+#: Of one partition, for one group.
+READERS_MOST: Final = 32
 
 KEY_LENGTH_MAX: Final = 200
 HEADERS_MAX: Final = 32
@@ -38,6 +40,9 @@ READ_BYTES_MAX: Final = 8 * 1024 * 1024
 
 RETENTION_LEAST: Final = timedelta(seconds=1)
 DEDUP_MOST: Final = timedelta(days=7)
+
+# Odd and large (the golden ratio of 2**32): every bit of a checksum counts for the upper half of the product.
+_SPREAD: Final = 0x9E3779B1
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
@@ -134,28 +139,52 @@ class Group(msgspec.Struct, frozen=True, order=True):
     name: str
 
 
+class Unit(NamedTuple):
+    """What one reader of a group reads: a partition, or one slot of a partition that several share."""
+
+    partition: int
+    slot: int = 0
+
+
 class Holding(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition that an instance reads for a group, and the number under which it does.
+    """A unit that an instance reads for a group, and the number under which it does.
 
     ``epoch`` moves on with every change of hands: what an earlier holder still writes is refused.
     """
 
     group: Group
     partition: int
+    slot: int = 0
     epoch: int
     # The next offset to read; None while nothing was ever read.
     checkpoint: int | None
 
+    @property
+    def unit(self) -> Unit:
+        return Unit(self.partition, self.slot)
+
+    @property
+    def label(self) -> str:
+        slot = f"slot {self.slot} of " if self.slot else ""
+        return (
+            f"{slot}partition {self.partition} of stream {self.group.stream!r} for group {self.group.name!r}"
+        )
+
 
 class GroupStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a group has got in one partition, and who reads it."""
+    """How far a group has got in one unit, and who reads it."""
 
     group: Group
     partition: int
+    slot: int = 0
     checkpoint: int | None
     holder: str | None
     epoch: int
     updated_at: datetime
+
+    @property
+    def unit(self) -> Unit:
+        return Unit(self.partition, self.slot)
 
 
 class NewQuarantined(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,13 +213,34 @@ def partition_of(event: NewEvent, partitions: int, *, turn: int) -> int:
     return turn % partitions if name is None else zlib.crc32(name.encode()) % partitions
 
 
+def slot_of(event: EventRecord, readers: int) -> int:
+    """Which of the readers that share a partition has this event: those of one key have the same.
+
+    The remainder of the checksum is what brought it into the partition: the same for all that are there.
+    """
+    name = event.key if event.key is not None else event.id
+    if name is None:
+        return event.offset % readers
+    return (zlib.crc32(name.encode()) * _SPREAD >> 16 & 0xFFFF) % readers
+
+
 def lag(standing: PartitionStanding, checkpoint: int | None) -> int:
     """How many events a group has yet to pass; a log that leaves offsets out has fewer."""
     return standing.end - max(standing.first, min(checkpoint or 0, standing.end))
 
 
+def slowest(standings: Iterable[GroupStanding]) -> list[GroupStanding]:
+    """Of each group in each partition the slot that is furthest behind: as far as all of them have got."""
+    found: dict[tuple[Group, int], GroupStanding] = {}
+    for one in standings:
+        known = found.setdefault((one.group, one.partition), one)
+        if (one.checkpoint or 0) < (known.checkpoint or 0):
+            found[one.group, one.partition] = one
+    return [*found.values()]
+
+
 def floors(standings: Iterable[GroupStanding]) -> dict[int, int]:
-    """Of each partition the offset below which every group is finished: what a log may forget."""
+    """Of each partition the offset below which every reader of every group is finished: what may go."""
     found: dict[int, int] = {}
     for one in standings:
         reached = one.checkpoint or 0

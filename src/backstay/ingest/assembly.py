@@ -32,7 +32,7 @@ def pipeline_of(declared: PipelineDefinition, services: Services) -> Pipeline:
         make = _starting(declared, sink, services)
     else:
         make = _through(declared, sink, services)
-    return Pipeline(Group(declared.stream, declared.group), make, services)
+    return Pipeline(Group(declared.stream, declared.group), make, services, readers=declared.readers)
 
 
 def batches_of(declared: BatchDefinition, services: Services) -> Pipeline:
@@ -48,23 +48,20 @@ def _starting(declared: PipelineDefinition, sink: StartSink, services: Services)
     stages = Stages(declared.stages)
     starter = Starter(declared, sink, services.door)
     name = sink.workflow.name if isinstance(sink.workflow, Workflow) else sink.workflow
-    settings = services.settings
+    settings, readers = services.settings, declared.readers
     allowance = Allowance(services.store, name, max_pending=settings.max_pending, clock=services.clock)
     slots = Slots(CONCURRENCY)
 
     def make(holding: Holding, lookout: Lookout) -> Flow:
         tally = _tally(declared, holding, services)
+        of = (holding, tally, lookout, services)
         if stages.plain:
-            return SliceFlow(
-                holding, tally, lookout, services, stages=stages, starter=starter, allowance=allowance
-            )
+            return SliceFlow(*of, stages=stages, starter=starter, allowance=allowance, readers=readers)
 
         async def start(value: Any, record: EventRecord) -> None:
             tally.started(starter.start(value, record))
 
-        return LaneFlow(
-            holding, tally, lookout, services, stages=stages, sink=start, slots=slots, allowance=allowance
-        )
+        return LaneFlow(*of, stages=stages, sink=start, slots=slots, allowance=allowance, readers=readers)
 
     return make
 
@@ -79,7 +76,8 @@ def _through(declared: PipelineDefinition, sink: ViaSink, services: Services) ->
 
     def make(holding: Holding, lookout: Lookout) -> Flow:
         tally = _tally(declared, holding, services)
-        return LaneFlow(holding, tally, lookout, services, stages=stages, sink=process, slots=slots)
+        of = (holding, tally, lookout, services)
+        return LaneFlow(*of, stages=stages, sink=process, slots=slots, readers=declared.readers)
 
     return make
 

@@ -67,6 +67,8 @@ class BatchFlow(Flow):
         if (limit := await self._demand()) > 0 and self._is_more() and self._has_room():
             self._gather(await self._read(limit))
             limit = 0
+        if self._draining:
+            return  # What is not handed over is left to whoever reads this partition next.
         left = self._full_at - self._services.clock.monotonic()
         if len(self._gathered) >= self._declared.max_events or left <= 0:
             await self._hand_over()
@@ -187,18 +189,25 @@ class BatchFlow(Flow):
     # What was in quarantine
 
     async def _take_again(self, events: Sequence[Quarantined]) -> None:
-        """Each by itself."""
-        for one in events:
-            self._settling.add(one.id)
-            await self._deliver_again(one)
-            await self._write()
-            self._settling.discard(one.id)
+        """Each by itself; while draining they stay in quarantine, for whoever reads this partition next."""
+        self._idle.clear()
+        try:
+            for one in events:
+                if not self._draining:
+                    self._settling.add(one.id)
+                    await self._deliver_again(one)
+                    await self._write()
+                    self._settling.discard(one.id)
+        finally:
+            self._idle.set()
 
     async def _deliver_again(self, one: Quarantined) -> None:
         tries = 0
         while (failure := await self._handle([one.event], again=True)) is not None:
             tries += 1
             delay = self._delay(tries, failure)
+            if self._draining:
+                return
             if delay is None:
                 self.tally.set_aside(one.event, str(refusal("batch", failure)))
                 break

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from backstay.domain.stream import EventRecord, Holding, Quarantined, Slice
+from backstay.domain.stream import EventRecord, Holding, Quarantined, Slice, slot_of
 from backstay.errors import BackstayError, LeaseLost, OffsetAhead
 from backstay.ingest.allowance import Share
 from backstay.ingest.budget import cost
@@ -39,8 +39,11 @@ PULSE_SECONDS: Final = 1.0
 class Flow(ABC):
     """Reads one partition as far as there is demand; ``_take`` makes something of what was read."""
 
-    def __init__(self, holding: Holding, tally: Tally, lookout: Lookout, services: Services) -> None:
+    def __init__(
+        self, holding: Holding, tally: Tally, lookout: Lookout, services: Services, *, readers: int = 1
+    ) -> None:
         self.holding = holding
+        self._readers = readers
         self.tally = tally
         self.pulse = Pulse(services.clock)
         self._services = services
@@ -77,10 +80,9 @@ class Flow(ABC):
         """Read once and process what came to its end; how many that were."""
         again = [self._again.popleft() for _ in range(len(self._again))]
         await self._take_again(again)
-        found = await self._read(min(self._slice_max, self._window))
-        await self._take(found)
+        taken = await self._read_on(min(self._slice_max, self._window))
         await self._rest()
-        return len(again) + len(found.events)
+        return len(again) + taken
 
     async def drain(self) -> None:
         """Read nothing more, and come back when what was begun is finished."""
@@ -147,9 +149,7 @@ class Flow(ABC):
         if not self._is_more() or not self._has_room() or (limit := await self._demand()) <= 0:
             await within(PULSE_SECONDS, self._wake)
             return
-        found = await self._read(limit)
-        if not self._draining:  # Else it is left to whoever reads this partition next.
-            await self._take(found)
+        await self._read_on(limit)
 
     @property
     def _position(self) -> int:
@@ -171,6 +171,25 @@ class Flow(ABC):
             return True
         self._budget.call_when_free(self._wake)
         return False
+
+    async def _read_on(self, limit: int) -> int:
+        """Take the next events; how many there were, other readers' among them."""
+        found = await self._read(limit)
+        if self._draining:
+            return 0  # It is left to whoever reads this partition next.
+        mine = self._mine(found)
+        await self._take(mine)
+        self.tally.passed(len(found.events) - len(mine.events))
+        return len(found.events)
+
+    def _mine(self, found: Slice) -> Slice:
+        """What of it this one of several readers processes: each event is one's."""
+        if self._readers == 1:
+            return found
+        slot, readers = self.holding.slot, self._readers
+        mine = [one for one in found.events if slot_of(one, readers) == slot]
+        self._release(sum([cost(one) for one in found.events]) - sum([cost(one) for one in mine]))
+        return Slice(mine, found.next)
 
     async def _read(self, limit: int) -> Slice:
         """The next events, all of them in hand from now on. Raises OffsetAhead, Unavailable."""
@@ -211,9 +230,7 @@ class Flow(ABC):
         return granted
 
     def _lost_error(self) -> LeaseLost:
-        group, partition = self.holding.group, self.holding.partition
-        what = f"partition {partition} of stream {group.stream!r} for group {group.name!r}"
-        return LeaseLost(what, self._services.owner.id)
+        return LeaseLost(self.holding.label, self._services.owner.id)
 
     # Memory
 

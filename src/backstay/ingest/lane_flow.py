@@ -43,8 +43,9 @@ class LaneFlow(Flow):
         sink: Sink,
         slots: Slots,
         allowance: Allowance | None = None,
+        readers: int = 1,
     ) -> None:
-        super().__init__(holding, tally, lookout, services)
+        super().__init__(holding, tally, lookout, services, readers=readers)
         self._stages = stages
         self._sink = sink
         self._slots = slots

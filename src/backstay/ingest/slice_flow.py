@@ -37,8 +37,9 @@ class SliceFlow(Flow):
         stages: Stages,
         starter: Starter,
         allowance: Allowance,
+        readers: int = 1,
     ) -> None:
-        super().__init__(holding, tally, lookout, services)
+        super().__init__(holding, tally, lookout, services, readers=readers)
         self._stages = stages
         self._starter = starter
         self._share = Share(allowance)

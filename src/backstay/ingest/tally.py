@@ -64,6 +64,11 @@ class Tally:
         self.mark.skip(to)
         self._count(events)
 
+    def passed(self, events: int) -> None:
+        """So many events that were read are other readers' to finish; the checkpoint moves past them too."""
+        if events:
+            self._count(events)
+
     def _count(self, events: int) -> None:
         if not self._finished:
             self._since = self._clock.monotonic()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from backstay.definitions.pipelines import Pipeline
 from backstay.domain.stream import Appended, Event
@@ -12,8 +12,11 @@ from backstay.messaging.streams import Streams, as_event
 
 READ_USUAL: Final = 100
 
-#: Begins a pipeline: stream, group.
-Begin = Callable[[str, str], Pipeline]
+
+class Begin(Protocol):
+    """Begins a pipeline."""
+
+    def __call__(self, stream: str, group: str, *, readers: int) -> Pipeline: ...
 
 
 class StreamHandle:
@@ -52,10 +55,14 @@ class StreamHandle:
         found = await self._streams().read(self.name, partition, start=start, limit=limit)
         return [as_event(record) for record in found.events]
 
-    def source(self, group: str) -> Pipeline:
-        """Begin a pipeline that reads this stream for a group, wherever the role ``ingest`` runs."""
+    def source(self, group: str, *, readers: int = 1) -> Pipeline:
+        """Begin a pipeline that reads this stream for a group, wherever the role ``ingest`` runs.
+
+        With several ``readers`` as many share each partition: every one reads all of it, and processes the
+        events of its own keys.
+        """
         if self._begin is None:
             raise InvalidDefinition(
                 f"stream {self.name!r} is a client's; a pipeline is declared with app.stream({self.name!r})"
             )
-        return self._begin(self.name, group)
+        return self._begin(self.name, group, readers=readers)

@@ -33,11 +33,12 @@ class Asked(NamedTuple):
 
 
 class Move(NamedTuple):
-    """How far a holder has got with a partition, and the epochs of its holding and of itself."""
+    """How far a holder has got with a unit, and the epochs of its holding and of itself."""
 
     stream: str
     grp: str
     partition: int
+    slot: int
     epoch: int
     holder: str
     holder_epoch: int
@@ -83,9 +84,7 @@ class Advancing:
     def lost(self) -> LeaseLost:
         """To be raised when one of the holdings is another's. Which, is seen when each is by itself."""
         one = self._asked[0][0]
-        held = one.advance.holding
-        what = f"partition {held.partition} of stream {held.group.stream!r} for group {held.group.name!r}"
-        return LeaseLost(what, one.owner.id)
+        return LeaseLost(one.advance.holding.label, one.owner.id)
 
     @property
     def settled(self) -> list[tuple[int, str, str, int]]:
@@ -139,9 +138,11 @@ class Advancing:
 
 
 def _move(one: Asked) -> Move:
-    held = one.advance.holding
+    held, owner = one.advance.holding, one.owner
     group = held.group
-    return Move(group.stream, group.name, held.partition, held.epoch, one.owner.id, one.owner.epoch, None)
+    return Move(
+        group.stream, group.name, held.partition, held.slot, held.epoch, owner.id, owner.epoch, reached=None
+    )
 
 
 def unfit(task: NewTask, error: Exception) -> Conflict:

@@ -190,6 +190,8 @@ class Changes(msgspec.Struct):
     ended: list[str] = []
     # The names of queues in which there may be something to receive.
     queues: list[str] = []
+    # Somebody joined or left a group, or a unit of one changed hands.
+    ownership: bool = False
     # Another process wrote: anything may have changed.
     foreign: bool = False
 

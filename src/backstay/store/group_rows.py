@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
+from backstay.domain.ownership import Claim, Member
 from backstay.domain.stream import (
     REASON_LENGTH_MAX,
     EventRecord,
@@ -31,15 +33,23 @@ class GroupShape:
 
     def holding(self, row: Row) -> Holding:
         """From the columns of ``holding_columns``."""
-        stream, name, partition, epoch, checkpoint = row
-        return Holding(group=Group(stream, name), partition=partition, epoch=epoch, checkpoint=checkpoint)
+        stream, name, partition, slot, epoch, checkpoint = row
+        group = Group(stream, name)
+        return Holding(group=group, partition=partition, slot=slot, epoch=epoch, checkpoint=checkpoint)
+
+    def member(self, row: Row) -> Member:
+        """From the columns of ``list_members``."""
+        name, started_at, ordinal, members = row
+        claim = None if ordinal is None else Claim(ordinal, members)
+        return Member(id=name, started_at=self._instant(started_at), claim=claim)
 
     def standing(self, row: Row) -> GroupStanding:
-        """From the columns of ``list_standings``."""
-        stream, name, partition, checkpoint, holder, epoch, updated_at = row
+        """From the columns of ``list_standings`` or ``list_units``."""
+        stream, name, partition, slot, checkpoint, holder, epoch, updated_at = row
         return GroupStanding(
             group=Group(stream, name),
             partition=partition,
+            slot=slot,
             checkpoint=checkpoint,
             holder=holder,
             epoch=epoch,
@@ -82,3 +92,11 @@ class GroupShape:
             at=self._instant(row[10]),
             resubmitted=bool(row[11]),
         )
+
+
+def unit_columns(one: Holding | GroupStanding) -> tuple[str, str, int, int]:
+    return one.group.stream, one.group.name, one.partition, one.slot
+
+
+def claim_columns(claim: Claim | None) -> dict[str, int | None]:
+    return {"ordinal": None, "members": None} if claim is None else structs.asdict(claim)

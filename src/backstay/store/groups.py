@@ -1,8 +1,9 @@
 """What a state store keeps of groups: how far they have got, who reads for them, what they set aside.
 
-A partition is read for a group by one instance at a time, its *holder*. Every write of a holder names the
-instance's epoch and the epoch of its holding, and is refused with LeaseLost when either moved: a reader
-that was displaced changes nothing.
+A unit, which is a partition or a slot of one, is read for a group by one instance at a time, its *holder*.
+Every write of a holder names the instance's epoch and the epoch of its holding, and is refused with LeaseLost
+when either moved: a reader that was displaced changes nothing. Who ought to hold what is decided elsewhere
+(``domain.ownership``): here it is seen, and changed by comparing epochs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 
 from backstay.domain.audit import Act
 from backstay.domain.lease import Owner
+from backstay.domain.ownership import Claim, Ownership
 from backstay.domain.stream import EventRecord, Group, GroupStanding, Holding, NewQuarantined, Quarantined
 from backstay.domain.task import NewTask
 from backstay.errors import BackstayError
@@ -54,13 +56,37 @@ class Groups(Protocol):
 
     # Who reads
 
-    async def hold(
-        self, group: Group, partitions: Sequence[int], *, owner: Owner, lease: timedelta, now: datetime
-    ) -> list[Holding]:
-        """Take those of ``partitions`` that nobody holds; every partition that ``owner`` holds by then.
+    async def join(
+        self,
+        group: Group,
+        *,
+        partitions: int,
+        readers: int = 1,
+        claim: Claim | None = None,
+        owner: Owner,
+        lease: timedelta,
+        now: datetime,
+    ) -> None:
+        """Say that ``owner`` reads for a group until it leaves, or ends; a partition has ``readers`` units.
 
-        A partition is free when it has no holder, or a holder that ended or gave no sign of life for
-        ``lease``. Taking it moves its epoch on. Raises LeaseLost when ``owner`` was declared dead.
+        The number of readers changes when nobody else reads: then each unit begins where the slowest of its
+        partition was. Raises ReadersDiffer until then, and LeaseLost when ``owner`` was declared dead.
+        """
+
+    async def leave(self, group: Group, *, owner: Owner) -> None:
+        """What ``owner`` holds is shared out among the others from now on; it may finish what is in hand."""
+
+    async def ownership(self, group: Group, *, owner: Owner, lease: timedelta, now: datetime) -> Ownership:
+        """Who reads for a group, and who holds what, as ``owner`` sees it.
+
+        An instance that ended, or gave no sign of life for ``lease``, is no member and no holder.
+        """
+
+    async def take(self, units: Sequence[GroupStanding], *, owner: Owner, now: datetime) -> list[Holding]:
+        """Take units that have not changed hands since they were seen like this; those that were taken.
+
+        Their epochs move on: whoever held one is refused from then on. One that is just being written to
+        may be left for another time. Raises LeaseLost when ``owner`` was declared dead.
         """
 
     async def release(self, holdings: Sequence[Holding], *, owner: Owner, now: datetime) -> None:
@@ -82,7 +108,7 @@ class Groups(Protocol):
         """
 
     async def standings(self, stream: str) -> list[GroupStanding]:
-        """Every group of a stream in every partition that was ever held for it, by name and partition."""
+        """Every group of a stream in every unit that it ever had, by name, partition and slot."""
 
     async def forget(self, group: Group, *, act: Act, now: datetime) -> None:
         """Forget a group that nobody reads for any more, with its quarantine. In the audit trail.

@@ -28,6 +28,7 @@ from backstay.testing.promises.instances import InstancePromises
 from backstay.testing.promises.leadership import LeadershipPromises
 from backstay.testing.promises.listeners import ListenerPromises
 from backstay.testing.promises.listing import ListingPromises
+from backstay.testing.promises.membership import MembershipPromises
 from backstay.testing.promises.operator import OperatorPromises
 from backstay.testing.promises.payloads import PayloadPromises
 from backstay.testing.promises.quarantine import QuarantinePromises
@@ -64,6 +65,7 @@ class StoreSuite(
     AcceptPromises,
     RequestPromises,
     HoldingPromises,
+    MembershipPromises,
     AdvancePromises,
     QuarantinePromises,
 ):

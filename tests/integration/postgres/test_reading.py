@@ -52,9 +52,10 @@ class Stalled:
         return advancing
 
     async def holding(self, *partitions: int) -> asyncio.Task[list[Holding]]:
-        """A hold that stands there."""
+        """Taking what is free of these, as it stands there."""
+        free = await self.reader.free(*partitions)
         self.threshold.close()
-        holding = asyncio.create_task(self.reader.hold(*partitions))
+        holding = asyncio.create_task(self.reader.take(*free))
         await self.threshold.reached()
         return holding
 
@@ -204,16 +205,16 @@ async def test_who_was_out_of_contact_displaces_nobody_whose_first_sign_of_life_
 
 
 async def test_of_two_who_take_the_same_partitions_each_gets_what_the_other_did_not(
-    alice: Stalled, bob: Stalled, schema: Schema
+    alice: Stalled, bob: Stalled
 ):
+    free = await alice.reader.free(0, 1, 2)
     holding = await bob.holding(0, 1)
 
-    hers = asyncio.create_task(alice.reader.hold(0, 1, 2))
-    await schema.waits_for_a_lock("INSERT INTO {schema}.checkpoint")
+    hers = await alice.reader.take(*free)
     bob.go_on()
 
     assert [one.partition for one in await holding] == [0, 1]
-    assert [one.partition for one in await hers] == [2]
+    assert [one.partition for one in hers] == [2]
 
 
 async def test_of_two_who_take_what_a_third_left_one_gets_it(

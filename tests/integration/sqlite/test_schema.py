@@ -31,7 +31,7 @@ FRAGMENTS = {
     "holding_columns",
     "instance_columns",
     "is_due",
-    "is_free",
+    "is_alive",
     "is_overdue",
     "is_overrun",
     "is_past_its_end",
@@ -163,8 +163,8 @@ def test_what_stands_in_the_audit_trail_stays(database: sqlite3.Connection, chan
 # Checkpoints, and what is set aside
 
 A_CHECKPOINT = (
-    "INSERT INTO checkpoint (stream, grp, partition, checkpoint, holder, epoch, updated_at)"
-    " VALUES ('s', 'g', {partition}, {checkpoint}, 'alice', {epoch}, 0)"
+    "INSERT INTO checkpoint (stream, grp, partition, slot, checkpoint, holder, epoch, updated_at)"
+    " VALUES ('s', 'g', {partition}, {slot}, {checkpoint}, 'alice', {epoch}, 0)"
 )
 
 
@@ -177,16 +177,16 @@ A_CHECKPOINT = (
     ],
 )
 def test_no_checkpoint_moves_back(database: sqlite3.Connection, back: str):
-    database.execute(A_CHECKPOINT.format(partition=0, checkpoint=7, epoch=2))
+    database.execute(A_CHECKPOINT.format(partition=0, slot=0, checkpoint=7, epoch=2))
     database.execute("UPDATE checkpoint SET checkpoint = 7, epoch = 2, holder = NULL")
 
     with pytest.raises(sqlite3.IntegrityError, match="a checkpoint never moves back"):
         database.execute(f"UPDATE checkpoint SET {back}")
 
 
-@pytest.mark.parametrize("wrong", [{"checkpoint": -1}, {"partition": -1}, {"epoch": 0}])
+@pytest.mark.parametrize("wrong", [{"checkpoint": -1}, {"partition": -1}, {"slot": -1}, {"epoch": 0}])
 def test_a_checkpoint_that_cannot_be_is_refused(database: sqlite3.Connection, wrong: dict[str, int]):
-    values = {"partition": 0, "checkpoint": 7, "epoch": 2, **wrong}
+    values = {"partition": 0, "slot": 0, "checkpoint": 7, "epoch": 2, **wrong}
 
     with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
         database.execute(A_CHECKPOINT.format(**values))
@@ -209,8 +209,12 @@ def test_an_event_is_in_quarantine_once_for_each_group(database: sqlite3.Connect
 #: Parameters that are lists, and travel as JSON.
 LISTS = {
     *("keys", "ids", "states", "wanted", "locks", "names", "sequences", "settlements", "turns"),
-    *("entered", "gone", "holdings", "moves", "partitions", "quarantined", "settled"),
+    *("entered", "gone", "holdings", "moves", "partitions", "units", "quarantined", "settled"),
 }
+
+
+#: Tables that grow with what an application does.
+LARGE = "task|step|signal|payload|message|message_id|checkpoint|group_member|quarantine"
 
 
 def plan_of(database: sqlite3.Connection, query: str) -> list[str]:
@@ -287,5 +291,7 @@ def test_no_query_walks_through_a_whole_table_of_tasks_steps_or_signals(
     assert not [
         line
         for line in plan_of(database, query)
-        if re.fullmatch(r"SCAN (task|step|signal|payload|message|message_id|checkpoint|quarantine)", line)
+        if re.fullmatch(
+            r"SCAN (task|step|signal|payload|message|message_id|checkpoint|group_member|quarantine)", line
+        )
     ]

@@ -11,11 +11,10 @@ import pytest
 
 from backstay import App, Checkpoint, Event, Permanent, Retry
 from backstay.domain.audit import Act
-from backstay.domain.stream import Group
 from backstay.errors import InvalidRequest, LeaseLost
 from tests.support.databases import Database
 from tests.support.ingesting import STREAM, at, checkpoints, events, passed, process, quarantined
-from tests.support.running import FAST, comes_true, eventually
+from tests.support.running import FAST, eventually
 
 AT_ONCE = Retry(attempts=2, first="0ms")
 
@@ -204,16 +203,13 @@ async def test_who_has_lost_the_partition_is_told_so_by_its_checkpoint(database:
         process(app, database.store(), tmp_path) as two,
     ):
         await one.append(range(3))
-        reading = asyncio.create_task(one.ingest.run())
+        # By itself: a process that runs hears of it, and cancels the handler.
+        reading = asyncio.create_task(one.pipeline.run_once())
         await begun.wait()
-        [flow] = one.pipeline.flows.values()
-        now = one.client._clock.now()
-        await one.store.groups.release([flow.holding], owner=one.owner, now=now)
-        lease = one.client._settings.lease
-        await two.store.groups.hold(Group(STREAM, "g"), [0], owner=two.owner, lease=lease, now=now)
+        await two.take_away(0)
         go_on.set()
-        await comes_true(lambda: told == [LeaseLost])
-        await comes_true(lambda: one.pipeline.flows == {})
+        await reading
+
+        assert told == [LeaseLost]
+        assert one.pipeline.flows == {}
         assert await checkpoints(two.store) == {0: None}
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)

@@ -12,7 +12,7 @@ import pytest
 
 from backstay import App, Checkpoint, Event
 from backstay.clock import SystemClock
-from backstay.domain.stream import Group, Slice
+from backstay.domain.stream import Slice
 from backstay.errors import StoreUnavailable
 from backstay.messaging.embedded import EmbeddedLog
 from backstay.observe import OFFSET_AHEAD, PARTITION_LOST, counters
@@ -54,7 +54,7 @@ async def test_a_second_process_takes_what_the_first_leaves(database: Database, 
 
         await one.pipeline.drain()
         await one.append(range(10), keys=5)
-        assert (await one.ingest.retention.run_once(), await two.run_dry()) == (0, 10)
+        assert (await one.run_dry(), await two.run_dry()) == (0, 10)
         assert await holders(one.store) == {two.owner.id: 2}
 
 
@@ -83,10 +83,7 @@ async def test_a_displaced_holder_drops_everything_it_has_in_hand(database: Data
         await comes_true(lambda: flow.tally.mark.low == 1)
 
         # Another has taken it: this one was thought dead.
-        await one.store.groups.release([flow.holding], owner=one.owner, now=one.client._clock.now())
-        [taken] = await two.store.groups.hold(
-            Group(STREAM, "g"), [0], owner=two.owner, lease=DAY, now=two.client._clock.now()
-        )
+        [taken] = await two.take_away(0)
         await one.ingest.checkpointer.write([flow.tally])
 
         await cancelled.wait()
@@ -208,10 +205,7 @@ async def test_a_checkpoint_beyond_the_end_stops_that_partition_alone(database: 
 
     app = through(note)
     async with process(app, database.store(), tmp_path) as reader:
-        held = await reader.store.groups.hold(
-            Group(STREAM, "g"), [0, 1], owner=reader.owner, lease=DAY, now=reader.client._clock.now()
-        )
-        [ahead] = [one for one in held if one.partition == 1]
+        [_, ahead] = (await reader.pipeline._holder.run_once()).held
         await reader.store.groups.advance(
             [Advance(holding=ahead, to=7)],
             owner=reader.owner,
@@ -330,7 +324,7 @@ async def test_an_idle_pipeline_reads_nothing_and_writes_nothing(
         async def standings() -> Any:
             return await store.groups.standings(STREAM)
 
-        await eventually(standings, lambda found: len(found) == partitions)
+        await eventually(standings, lambda found: found and all(one.holder for one in found))
         before = [one.updated_at for one in await standings()]
         await asyncio.sleep(0.3)
         assert [one.updated_at for one in await standings()] == before

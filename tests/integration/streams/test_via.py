@@ -211,7 +211,7 @@ async def test_what_was_not_written_down_comes_again_to_whoever_takes_over(
     app = through(note, every=10, after="1h")
     async with process(app, database.store(), tmp_path) as dead:
         await dead.append(range(25), keys=1)
-        dead.pipeline._adopt(await dead.pipeline._holder.run_once())
+        await dead.pipeline._look()
         [flow] = dead.pipeline.flows.values()
         assert await flow.run_once() == 25
         # Finished; and nobody has written that yet.

@@ -8,6 +8,7 @@ from typing import Final
 
 from backstay.domain.audit import Act
 from backstay.domain.lease import Owner
+from backstay.domain.ownership import Claim, Ownership
 from backstay.domain.stream import Group, GroupStanding, Holding, Quarantined
 from backstay.domain.target import group_target
 from backstay.errors import BackstayError, Conflict
@@ -15,7 +16,9 @@ from backstay.store.advancing import Asked, weight
 from backstay.store.base import Changes
 from backstay.store.decisions import check_event_ids, check_forgettable
 from backstay.store.gathering import Gathering
+from backstay.store.group_rows import claim_columns, unit_columns
 from backstay.store.groups import Advance, Advanced
+from backstay.store.joining import NewUnit, units_to_make
 from backstay.store.postgres.advancing import SHAPE, Advances, Answers, Refused
 from backstay.store.postgres.session import Session
 from backstay.store.postgres.statuses import Statuses
@@ -25,6 +28,8 @@ from backstay.store.queue_news import called
 
 # By this nobody is late.
 _NO_LEASE: Final = timedelta(days=365_000)
+# The parameters of take_units.
+_TAKEN: Final = ("stream", "grp", "partition", "slot", "epoch")
 
 
 class PostgresGroups:
@@ -42,31 +47,74 @@ class PostgresGroups:
         self._session = session
         self._supervision = supervision
         self._judged = judged
+        self._group = f"backstay {schema} group"
         self._write = Advances(schema=schema, statuses=statuses, judged=judged).write
         self._advances: Gathering[Asked, Advanced | BackstayError] = Gathering(self._advance, weigh=weight)
 
     # Who reads
 
-    async def hold(
-        self, group: Group, partitions: Sequence[int], *, owner: Owner, lease: timedelta, now: datetime
-    ) -> list[Holding]:
+    async def join(
+        self,
+        group: Group,
+        *,
+        partitions: int,
+        readers: int = 1,
+        claim: Claim | None = None,
+        owner: Owner,
+        lease: timedelta,
+        now: datetime,
+    ) -> None:
+        of = _of(group)
+
+        async def operation(tables: Tables, changes: Changes) -> None:
+            await tables.check_epoch(owner)
+            await self._alone(tables, group)
+            seen = await self._seen(tables, group, owner=owner, lease=lease, now=now)
+            new = units_to_make(group, seen, partitions=partitions, readers=readers, me=owner.id)
+            await tables.run("forget_members", all=new.anew, **of)
+            if new.anew:
+                await tables.run("forget_checkpoints", **of)
+            if new.units:
+                columns = dict(zip(NewUnit._fields, zip(*new.units, strict=True), strict=True))
+                await tables.run("insert_units", now=self._judged(now), **columns, **of)
+            await tables.run("enter_member", instance=owner.id, **claim_columns(claim), **of)
+            changes.ownership = True
+
+        await self._session().write(operation)
+
+    async def leave(self, group: Group, *, owner: Owner) -> None:
+        async def operation(tables: Tables, changes: Changes) -> None:
+            await tables.run("leave_group", instance=owner.id, **_of(group))
+            changes.ownership = True
+
+        await self._session().write(operation)
+
+    async def ownership(self, group: Group, *, owner: Owner, lease: timedelta, now: datetime) -> Ownership:
+        return await self._session().read(
+            lambda tables: self._seen(tables, group, owner=owner, lease=lease, now=now)
+        )
+
+    async def _seen(
+        self, tables: Tables, group: Group, *, owner: Owner, lease: timedelta, now: datetime
+    ) -> Ownership:
         # After an outage everybody is late: then only who was declared dead reads no more.
         judged_by = lease if self._supervision.may_judge(lease) else _NO_LEASE
         late = self._supervision.late(lease=judged_by, now=now, spare=owner)
-        of = _of(group)
+        members = await tables.run("list_members", **_of(group), **late)
+        units = await tables.run("list_units", **_of(group), **late)
+        return Ownership([*map(SHAPE.member, members)], [*map(SHAPE.standing, units)])
 
-        async def operation(tables: Tables, _changes: Changes) -> list[Holding]:
+    async def take(self, units: Sequence[GroupStanding], *, owner: Owner, now: datetime) -> list[Holding]:
+        wanted = [(*unit_columns(one), one.epoch) for one in units]
+
+        async def operation(tables: Tables, changes: Changes) -> list[Holding]:
             await tables.check_epoch(owner)
-            free = await tables.run("free_partitions", partitions=[*partitions], **of, **late)
-            # Only those: an insert would wait for whoever is just writing under one that is there.
-            if new := [partition for partition, known in free if not known]:
-                await tables.run("insert_checkpoints", partitions=new, now=self._judged(now), **of)
-            if wanted := [partition for partition, _ in free]:
-                locked = [row[0] for row in await tables.run("lock_partitions", partitions=wanted, **of)]
-                await tables.run("take_partitions", partitions=locked, owner=owner.id, **of, **late)
-            return [SHAPE.holding(row) for row in await tables.run("holdings_of", owner=owner.id, **of)]
+            columns = dict(zip(_TAKEN, zip(*wanted, strict=True), strict=True))
+            rows = await tables.run("take_units", owner=owner.id, now=self._judged(now), **columns)
+            changes.ownership = changes.ownership or bool(rows)
+            return sorted(map(SHAPE.holding, rows), key=lambda one: one.unit)
 
-        return await self._session().write(operation)
+        return await self._session().write(operation) if wanted else []
 
     async def release(
         self,
@@ -75,12 +123,17 @@ class PostgresGroups:
         owner: Owner,
         now: datetime,  # noqa: ARG002  A holder may stop at any time.
     ) -> None:
-        held = [(one.group.stream, one.group.name, one.partition, one.epoch, owner.id) for one in holdings]
+        held = [(*unit_columns(one), one.epoch, owner.id) for one in holdings]
 
-        async def operation(tables: Tables, _changes: Changes) -> None:
-            await tables.run_rows("release_partitions", held)
+        async def operation(tables: Tables, changes: Changes) -> None:
+            await tables.run_rows("release_units", held)
+            changes.ownership = True
 
         await self._session().write(operation)
+
+    async def _alone(self, tables: Tables, group: Group) -> None:
+        """Others who join or forget the group wait for our commit."""
+        await tables.run("one_at_a_time", name=f"{self._group} {group.stream}/{group.name}")
 
     # How far
 
@@ -118,12 +171,14 @@ class PostgresGroups:
         of = _of(group)
 
         async def operation(tables: Tables, _changes: Changes) -> None:
+            await self._alone(tables, group)
             partitions = [partition for (partition,) in await tables.run("partitions_of", **of)]
             readers = [reader for (reader,) in await tables.run("readers_of", **of)]
             check_forgettable(group, partitions, readers)
             quarantined = await tables.run("forget_quarantine", **of)
             await tables.run("forget_checkpoints", **of)
-            before = {"partitions": len(partitions), "quarantined": len(quarantined)}
+            await tables.run("forget_members", all=True, **of)
+            before = {"partitions": len({*partitions}), "quarantined": len(quarantined)}
             await tables.record(act, now, before=before, after=None)
             await _take_up(tables, {group}, act, now)
 

@@ -41,6 +41,7 @@ class Notice(msgspec.Struct, omit_defaults=True):
     controls: bool = False
     requests: bool = False
     withdrawn: bool = False
+    ownership: bool = False
     touched: list[int] = []
     replied: list[int] = []
     settled: list[str] = []
@@ -59,16 +60,16 @@ def notices(changes: Changes, by: str) -> list[str]:
     found += [Notice(by, touched=keys) for keys in _cut(changes.touched, _KEYS_PER_NOTICE)]
     found += [Notice(by, queues=names) for names in _cut(sorted(set(changes.queues)), _IDS_PER_NOTICE)]
     found += [Notice(by, replied=keys) for keys in _cut(changes.replied, _KEYS_PER_NOTICE)]
-    if changes.claimable or changes.controls or changes.requests or changes.withdrawn:
-        found.append(
-            Notice(
-                by,
-                claimable=changes.claimable,
-                controls=changes.controls,
-                requests=changes.requests,
-                withdrawn=changes.withdrawn,
-            )
-        )
+    signs = Notice(
+        by,
+        claimable=changes.claimable,
+        controls=changes.controls,
+        requests=changes.requests,
+        withdrawn=changes.withdrawn,
+        ownership=changes.ownership,
+    )
+    if signs != Notice(by):
+        found.append(signs)
     return [msgspec.json.encode(notice).decode() for notice in found]
 
 
@@ -160,6 +161,7 @@ class News:
                     controls=notice.controls,
                     requests=notice.requests,
                     withdrawn=notice.withdrawn,
+                    ownership=notice.ownership,
                     replied=notice.replied,
                     touched=notice.touched,
                     ended=notice.settled,

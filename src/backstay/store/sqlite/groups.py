@@ -10,6 +10,7 @@ from backstay.domain.alert import NewAlert
 from backstay.domain.audit import Act
 from backstay.domain.instants import micros
 from backstay.domain.lease import Owner
+from backstay.domain.ownership import Claim, Ownership
 from backstay.domain.stream import Group, GroupStanding, Holding, Quarantined
 from backstay.domain.target import group_target
 from backstay.errors import BackstayError
@@ -17,7 +18,9 @@ from backstay.store.advancing import Asked, weight
 from backstay.store.base import Changes, InstanceRecord
 from backstay.store.decisions import check_event_ids, check_forgettable
 from backstay.store.gathering import Gathering
+from backstay.store.group_rows import claim_columns, unit_columns
 from backstay.store.groups import Advance, Advanced
+from backstay.store.joining import units_to_make
 from backstay.store.queue_news import called
 from backstay.store.rows import as_json
 from backstay.store.sqlite.advancing import SHAPE, advance_all
@@ -43,18 +46,60 @@ class SqliteGroups:
 
     # Who reads
 
-    async def hold(
-        self, group: Group, partitions: Sequence[int], *, owner: Owner, lease: timedelta, now: datetime
-    ) -> list[Holding]:
+    async def join(
+        self,
+        group: Group,
+        *,
+        partitions: int,
+        readers: int = 1,
+        claim: Claim | None = None,
+        owner: Owner,
+        lease: timedelta,
+        now: datetime,
+    ) -> None:
         of = _of(group)
-        wanted = as_json([*partitions])
 
-        def operation(tables: Tables, _changes: Changes) -> list[Holding]:
+        def operation(tables: Tables, changes: Changes) -> None:
             tables.check_epoch(owner)
-            gone = as_json([one.id for one in self._dead(tables, lease=lease, now=now, spare=owner)])
-            tables.run("insert_checkpoints", partitions=wanted, now=micros(now), **of)
-            tables.run("take_partitions", partitions=wanted, owner=owner.id, gone=gone, now=micros(now), **of)
-            return [SHAPE.holding(row) for row in tables.run("holdings_of", owner=owner.id, **of).fetchall()]
+            seen = self._seen(tables, group, owner=owner, lease=lease, now=now)
+            new = units_to_make(group, seen, partitions=partitions, readers=readers, me=owner.id)
+            tables.run("forget_members", all=new.anew, **of)
+            if new.anew:
+                tables.run("forget_checkpoints", **of)
+            tables.run("insert_units", units=as_json(new.units), now=micros(now), **of)
+            tables.run("enter_member", instance=owner.id, **claim_columns(claim), **of)
+            changes.ownership = True
+
+        await self._session().write(operation)
+
+    async def leave(self, group: Group, *, owner: Owner) -> None:
+        def operation(tables: Tables, changes: Changes) -> None:
+            tables.run("leave_group", instance=owner.id, **_of(group))
+            changes.ownership = True
+
+        await self._session().write(operation)
+
+    async def ownership(self, group: Group, *, owner: Owner, lease: timedelta, now: datetime) -> Ownership:
+        return await self._session().read(
+            lambda tables: self._seen(tables, group, owner=owner, lease=lease, now=now)
+        )
+
+    def _seen(
+        self, tables: Tables, group: Group, *, owner: Owner, lease: timedelta, now: datetime
+    ) -> Ownership:
+        gone = as_json([one.id for one in self._dead(tables, lease=lease, now=now, spare=owner)])
+        members = tables.run("list_members", gone=gone, **_of(group)).fetchall()
+        units = tables.run("list_units", gone=gone, **_of(group)).fetchall()
+        return Ownership([*map(SHAPE.member, members)], [*map(SHAPE.standing, units)])
+
+    async def take(self, units: Sequence[GroupStanding], *, owner: Owner, now: datetime) -> list[Holding]:
+        wanted = as_json([(*unit_columns(one), one.epoch) for one in units])
+
+        def operation(tables: Tables, changes: Changes) -> list[Holding]:
+            tables.check_epoch(owner)
+            rows = tables.run("take_units", units=wanted, owner=owner.id, now=micros(now)).fetchall()
+            changes.ownership = changes.ownership or bool(rows)
+            return sorted(map(SHAPE.holding, rows), key=lambda one: one.unit)
 
         return await self._session().write(operation)
 
@@ -65,10 +110,11 @@ class SqliteGroups:
         owner: Owner,
         now: datetime,  # noqa: ARG002  A holder may stop at any time.
     ) -> None:
-        held = as_json([(one.group.stream, one.group.name, one.partition, one.epoch) for one in holdings])
+        held = as_json([(*unit_columns(one), one.epoch) for one in holdings])
 
-        def operation(tables: Tables, _changes: Changes) -> None:
-            tables.run("release_partitions", holdings=held, owner=owner.id)
+        def operation(tables: Tables, changes: Changes) -> None:
+            tables.run("release_units", holdings=held, owner=owner.id)
+            changes.ownership = True
 
         await self._session().write(operation)
 
@@ -102,7 +148,8 @@ class SqliteGroups:
             check_forgettable(group, partitions, readers)
             quarantined = tables.run("forget_quarantine", **of).rowcount
             tables.run("forget_checkpoints", **of)
-            before = {"partitions": len(partitions), "quarantined": quarantined}
+            tables.run("forget_members", all=True, **of)
+            before = {"partitions": len({*partitions}), "quarantined": quarantined}
             tables.record(act, now, before=before, after=None)
             _take_up(tables, {group}, act, now)
 

@@ -171,10 +171,11 @@ class HoldingPromises(ReadingPromises):
 
         assert [(one.group.name, one.partition, one.checkpoint, one.holder) for one in standings] == [
             ("Alarm", 0, None, "bob"),
+            ("archive", 0, None, None),
             ("archive", 1, 7, "alice"),
             ("archive", 2, None, "alice"),
         ]
-        assert [clock.now() - one.updated_at for one in standings] == [SECOND, 0 * SECOND, SECOND]
+        assert [clock.now() - one.updated_at for one in standings] == [SECOND, SECOND, 0 * SECOND, SECOND]
         assert await store.groups.standings("unknown") == []
 
     async def test_who_has_ended_reads_no_more(

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from backstay.domain.lease import Owner
+from backstay.domain.ownership import Claim, Ownership, holding_of
 from backstay.domain.stream import EventRecord, Group, GroupStanding, Holding, NewQuarantined, Quarantined
 from backstay.errors import BackstayError
 from backstay.store.base import Store
@@ -35,18 +36,48 @@ def set_aside(offset: int = 0, *, reason: str = "no", **fields: Any) -> NewQuara
 
 
 class Reader:
-    """Holds partitions for a group, and advances in them."""
+    """Holds units for a group, and advances in them."""
 
     def __init__(self, store: Store, clock: ManualClock, owner: Owner, group: Group = ARCHIVE) -> None:
         self._groups = store.groups
         self._clock = clock
+        self._partitions = 0
         self.owner = owner
         self.group = group
 
-    async def hold(self, *partitions: int, lease: timedelta = LEASE) -> list[Holding]:
-        return await self._groups.hold(
-            self.group, partitions, owner=self.owner, lease=lease, now=self._clock.now()
+    async def join(self, partitions: int, *, readers: int = 1, claim: Claim | None = None) -> None:
+        self._partitions = partitions
+        await self._groups.join(
+            self.group,
+            partitions=partitions,
+            readers=readers,
+            claim=claim,
+            owner=self.owner,
+            lease=LEASE,
+            now=self._clock.now(),
         )
+
+    async def leave(self) -> None:
+        await self._groups.leave(self.group, owner=self.owner)
+
+    async def look(self, *, lease: timedelta = LEASE) -> Ownership:
+        return await self._groups.ownership(self.group, owner=self.owner, lease=lease, now=self._clock.now())
+
+    async def free(self, *partitions: int, lease: timedelta = LEASE) -> list[GroupStanding]:
+        """Those of these partitions that nobody holds; it joins for them if it has not yet."""
+        if max(partitions, default=-1) >= self._partitions:
+            await self.join(max(partitions) + 1)
+        seen = await self.look(lease=lease)
+        return [one for one in seen.units if one.partition in partitions and one.holder is None]
+
+    async def take(self, *units: GroupStanding) -> list[Holding]:
+        return await self._groups.take(units, owner=self.owner, now=self._clock.now())
+
+    async def hold(self, *partitions: int, lease: timedelta = LEASE) -> list[Holding]:
+        """Take those of these partitions that are free; all that it holds by then."""
+        await self.take(*await self.free(*partitions, lease=lease))
+        seen = await self.look(lease=lease)
+        return [holding_of(one) for one in seen.units if one.holder == self.owner.id]
 
     async def held(self, partition: int = 0) -> Holding:
         """One partition, that is free."""

@@ -1,84 +1,121 @@
 -- name: holding_columns
-stream, grp, partition, epoch, checkpoint
+checkpoint.stream, checkpoint.grp, checkpoint.partition, checkpoint.slot, checkpoint.epoch, checkpoint.checkpoint
 
 -- name: quarantine_columns
 id, stream, grp, partition, "offset", key, event_id, headers, enqueued_at, reason, at, resubmitted, body
 
--- name: insert_checkpoints
--- Partitions that are held for a group for the first time. In order, as everybody does who touches more than
--- one, so that no two transactions wait for each other.
-INSERT INTO {schema}.checkpoint (stream, grp, partition, epoch, updated_at)
-SELECT :stream, :grp, partition, 0, {now} FROM unnest(:partitions::bigint[]) AS partition ORDER BY partition
+-- name: insert_units
+INSERT INTO {schema}.checkpoint (stream, grp, partition, slot, checkpoint, epoch, updated_at)
+SELECT :stream, :grp, unit.*, {now}
+  FROM unnest(:partition::bigint[], :slot::bigint[], :checkpoint::bigint[], :epoch::bigint[]) AS unit
 ON CONFLICT DO NOTHING;
 
--- name: is_free
--- Nobody reads it who lives, and gave a sign of life lately.
-NOT EXISTS (SELECT 1 FROM {schema}.instance WHERE id = checkpoint.holder AND live AND NOT ({is_late}))
+-- name: enter_member
+INSERT INTO {schema}.group_member (stream, grp, instance, ordinal, members)
+VALUES (:stream, :grp, :instance, :ordinal, :members)
+ON CONFLICT (stream, grp, instance) DO UPDATE SET ordinal = excluded.ordinal, members = excluded.members;
 
--- name: take_partitions
--- Those are locked by now: what is asked here is newer than that.
-UPDATE {schema}.checkpoint SET holder = :owner, epoch = epoch + 1, updated_at = {now}
- WHERE stream = :stream AND grp = :grp AND partition = ANY (:partitions::bigint[])
-   AND {is_free};
+-- name: leave_group
+DELETE FROM {schema}.group_member WHERE stream = :stream AND grp = :grp AND instance = :instance;
 
--- name: holdings_of
-SELECT {holding_columns} FROM {schema}.checkpoint
- WHERE stream = :stream AND grp = :grp AND holder = :owner
- ORDER BY partition;
+-- name: forget_members
+-- All of them; or those who have ended.
+DELETE FROM {schema}.group_member
+ WHERE stream = :stream AND grp = :grp
+   AND (:all::boolean OR NOT EXISTS (SELECT 1 FROM {schema}.instance WHERE id = group_member.instance AND live));
 
--- name: release_partitions
+-- name: is_alive
+-- Of an instance: it lives, and gave a sign of life lately.
+instance.live AND NOT ({is_late})
+
+-- name: list_members
+SELECT instance.id, instance.started_at, ordinal, members
+  FROM {schema}.group_member JOIN {schema}.instance ON instance.id = group_member.instance AND {is_alive}
+ WHERE stream = :stream AND grp = :grp
+ ORDER BY instance.id COLLATE "C";
+
+-- name: list_units
+SELECT stream, grp, partition, slot, checkpoint, instance.id, checkpoint.epoch, updated_at
+  FROM {schema}.checkpoint LEFT JOIN {schema}.instance ON instance.id = checkpoint.holder AND {is_alive}
+ WHERE stream = :stream AND grp = :grp
+ ORDER BY partition, slot;
+
+-- name: take_units
+-- Only what has not changed hands since it was looked at. What somebody is just taking, or writing under, is
+-- left for another time: nobody waits here, and who is at work is not displaced in the middle of it.
+WITH wanted AS MATERIALIZED (
+    SELECT stream, grp, partition, slot
+      FROM unnest(:stream::text[], :grp::text[], :partition::bigint[], :slot::bigint[], :epoch::bigint[])
+           AS one (stream, grp, partition, slot, epoch)
+      JOIN {schema}.checkpoint USING (stream, grp, partition, slot)
+     WHERE checkpoint.epoch = one.epoch
+     ORDER BY stream, grp, partition, slot FOR UPDATE OF checkpoint SKIP LOCKED)
+UPDATE {schema}.checkpoint SET holder = :owner, epoch = checkpoint.epoch + 1, updated_at = {now}
+  FROM wanted
+ WHERE checkpoint.stream = wanted.stream AND checkpoint.grp = wanted.grp
+   AND checkpoint.partition = wanted.partition AND checkpoint.slot = wanted.slot
+RETURNING {holding_columns};
+
+-- name: release_units
 WITH held AS MATERIALIZED (
-    SELECT stream, grp, partition
-      FROM unnest(:stream::text[], :grp::text[], :partition::bigint[], :epoch::bigint[], :owner::text[])
-           AS one (stream, grp, partition, epoch, owner)
-      JOIN {schema}.checkpoint USING (stream, grp, partition)
+    SELECT stream, grp, partition, slot
+      FROM unnest(:stream::text[], :grp::text[], :partition::bigint[], :slot::bigint[], :epoch::bigint[],
+                  :owner::text[])
+           AS one (stream, grp, partition, slot, epoch, owner)
+      JOIN {schema}.checkpoint USING (stream, grp, partition, slot)
      WHERE checkpoint.epoch = one.epoch AND checkpoint.holder = one.owner
-     ORDER BY stream, grp, partition FOR UPDATE OF checkpoint)
+     ORDER BY stream, grp, partition, slot FOR UPDATE OF checkpoint)
 UPDATE {schema}.checkpoint SET holder = NULL
   FROM held
- WHERE checkpoint.stream = held.stream AND checkpoint.grp = held.grp AND checkpoint.partition = held.partition;
+ WHERE checkpoint.stream = held.stream AND checkpoint.grp = held.grp
+   AND checkpoint.partition = held.partition AND checkpoint.slot = held.slot;
 
 -- name: move_checkpoints
 -- The fence of whatever a holder writes: only what is its own, under the epoch named, and while it lives.
--- The instance first, then the partitions in their order, as everybody does; all of it is locked until the
--- commit. Declaring the instance dead, or taking a partition, has to wait for that, and what is written
+-- The instance first, then the units in their order, as everybody does; all of it is locked until the
+-- commit. Declaring the instance dead, or taking a unit, has to wait for that, and what is written
 -- after it finds another epoch.
 WITH owner AS MATERIALIZED (
     SELECT id, epoch FROM {schema}.instance
      WHERE live AND id = ANY (:holder::text[]) ORDER BY id FOR KEY SHARE),
 held AS MATERIALIZED (
-    SELECT stream, grp, partition, move.reached
-      FROM unnest(:stream::text[], :grp::text[], :partition::bigint[], :epoch::bigint[], :holder::text[],
-                  :holder_epoch::bigint[], :reached::bigint[])
-           AS move (stream, grp, partition, epoch, holder, holder_epoch, reached)
+    SELECT stream, grp, partition, slot, move.reached
+      FROM unnest(:stream::text[], :grp::text[], :partition::bigint[], :slot::bigint[], :epoch::bigint[],
+                  :holder::text[], :holder_epoch::bigint[], :reached::bigint[])
+           AS move (stream, grp, partition, slot, epoch, holder, holder_epoch, reached)
       JOIN owner ON owner.id = move.holder AND owner.epoch = move.holder_epoch
-      JOIN {schema}.checkpoint USING (stream, grp, partition)
+      JOIN {schema}.checkpoint USING (stream, grp, partition, slot)
      WHERE checkpoint.epoch = move.epoch AND checkpoint.holder = move.holder
-     ORDER BY stream, grp, partition FOR UPDATE OF checkpoint)
+     ORDER BY stream, grp, partition, slot FOR UPDATE OF checkpoint)
 UPDATE {schema}.checkpoint
    SET checkpoint = greatest(checkpoint.checkpoint, held.reached),
        updated_at = CASE WHEN held.reached > coalesce(checkpoint.checkpoint, -1) THEN {now}
                          ELSE checkpoint.updated_at END
   FROM held
- WHERE checkpoint.stream = held.stream AND checkpoint.grp = held.grp AND checkpoint.partition = held.partition
+ WHERE checkpoint.stream = held.stream AND checkpoint.grp = held.grp
+   AND checkpoint.partition = held.partition AND checkpoint.slot = held.slot
 RETURNING checkpoint.partition;
 
 -- name: list_standings
--- As many as there are groups in partitions. Who has ended reads no more, whatever the row still says.
-SELECT stream, grp, partition, checkpoint, instance.id, checkpoint.epoch, updated_at
+-- As many as there are units of groups. Who has ended reads no more, whatever the row still says.
+SELECT stream, grp, partition, slot, checkpoint, instance.id, checkpoint.epoch, updated_at
   FROM {schema}.checkpoint LEFT JOIN {schema}.instance ON instance.id = checkpoint.holder AND instance.live
  WHERE stream = :stream
- ORDER BY grp COLLATE "C", partition;
+ ORDER BY grp COLLATE "C", partition, slot;
 
 -- name: partitions_of
 -- Locked until the commit: nobody takes one of them meanwhile, or writes under it.
-SELECT partition FROM {schema}.checkpoint WHERE stream = :stream AND grp = :grp ORDER BY partition FOR UPDATE;
+SELECT partition FROM {schema}.checkpoint
+ WHERE stream = :stream AND grp = :grp ORDER BY partition, slot FOR UPDATE;
 
 -- name: readers_of
-SELECT DISTINCT instance.id COLLATE "C"
-  FROM {schema}.checkpoint JOIN {schema}.instance ON instance.id = checkpoint.holder AND instance.live
- WHERE stream = :stream AND grp = :grp
- ORDER BY 1;
+-- Those who are members; and those who have left, and hold something until they have finished with it.
+SELECT id FROM {schema}.instance
+ WHERE live
+   AND (EXISTS (SELECT 1 FROM {schema}.group_member
+                 WHERE stream = :stream AND grp = :grp AND group_member.instance = instance.id)
+        OR id IN (SELECT holder FROM {schema}.checkpoint WHERE stream = :stream AND grp = :grp))
+ ORDER BY id COLLATE "C";
 
 -- name: forget_checkpoints
 DELETE FROM {schema}.checkpoint WHERE stream = :stream AND grp = :grp;

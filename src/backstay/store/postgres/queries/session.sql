@@ -76,20 +76,6 @@ SELECT pg_advisory_xact_lock(hashtext(:name), turn) FROM (
          FROM unnest(:queue_keys::bigint[], :sessions::text[]) AS one (queue_key, session)
         ORDER BY turn OFFSET 0) AS turns;
 
--- name: free_partitions
--- Those that look free, and whether they were ever held; nothing is locked by looking.
-SELECT wanted.partition, checkpoint.partition IS NOT NULL FROM unnest(:partitions::bigint[]) AS wanted (partition)
-  LEFT JOIN {schema}.checkpoint
-    ON checkpoint.stream = :stream AND checkpoint.grp = :grp AND checkpoint.partition = wanted.partition
- WHERE checkpoint.partition IS NULL OR {is_free}
- ORDER BY wanted.partition;
-
--- name: lock_partitions
--- One that somebody is just taking, or writing under, is left for another time.
-SELECT partition FROM {schema}.checkpoint
- WHERE stream = :stream AND grp = :grp AND partition = ANY (:partitions::bigint[])
- ORDER BY partition FOR UPDATE SKIP LOCKED;
-
 -- name: shut_queues
 -- Everybody who sends or receives has looked up the queue in his own transaction: whoever did so has ended by
 -- now, and who comes later finds that it is gone. Nothing less would do, and it is not done often.
