@@ -52,15 +52,25 @@ class GroupModel:
         self.state = State()
 
     def hold(self, name: str, partitions: Collection[int], now: datetime) -> dict[int, int]:
-        """The epochs of all that ``name`` holds by then."""
+        """The epochs of all that ``name`` holds by then. Who joins for one joins for all before it."""
+        for number in range(max(partitions, default=-1) + 1):
+            self.state.places.setdefault(number, Place())
         for number in partitions:
-            place = self.state.places.setdefault(number, Place())
+            place = self.state.places[number]
             if place.holder is None or (
                 place.holder != name and now - self.beats[place.holder] > self._lease
             ):
                 place.holder = name
                 place.epoch += 1
         return {number: one.epoch for number, one in self.state.places.items() if one.holder == name}
+
+    def take_away(self, name: str, partitions: Collection[int]) -> dict[int, int]:
+        """Whoever holds them. The epochs of those that were taken."""
+        taken = {number: place for number, place in self.state.places.items() if number in partitions}
+        for place in taken.values():
+            place.holder = name
+            place.epoch += 1
+        return {number: place.epoch for number, place in taken.items()}
 
     def release(self, name: str, epochs: dict[int, int]) -> None:
         for number, epoch in epochs.items():

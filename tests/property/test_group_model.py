@@ -41,6 +41,7 @@ advances = st.fixed_dictionaries(
 )
 operations = st.one_of(
     st.tuples(st.just("hold"), st.tuples(names, st.sets(partitions))),
+    st.tuples(st.just("take_away"), st.tuples(names, st.sets(partitions))),
     st.tuples(st.just("release"), names),
     st.tuples(st.just("advance"), st.tuples(names, st.lists(advances, min_size=1, max_size=3))),
     st.tuples(st.just("advance_again"), st.none()),
@@ -90,6 +91,14 @@ class Story:
             number: self._model.state.places[number].checkpoint for number in epochs
         }
         self._held[name] |= {one.partition: one for one in held}
+
+    async def take_away(self, given: tuple[str, set[int]]) -> None:
+        name, wanted = given
+        epochs = self._model.take_away(name, wanted)
+        seen = (await self._readers[name].look()).units
+        taken = await self._readers[name].take(*[one for one in seen if one.partition in wanted])
+        assert {one.partition: one.epoch for one in taken} == epochs
+        self._held[name] |= {one.partition: one for one in taken}
 
     async def release(self, name: str) -> None:
         held = self._held[name]

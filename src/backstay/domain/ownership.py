@@ -103,9 +103,7 @@ def _balanced(units: Sequence[GroupStanding], members: Sequence[str]) -> dict[Un
     left: list[Unit] = []
     for one in units:
         held.get(one.holder or "", left).append(one.unit)
-    # Who has most may have one more: then nothing moves but what must.
-    ranked = sorted(held, key=lambda member: (-len(held[member]), member))
-    quotas = dict(zip(ranked, _quotas(len(units), len(ranked)), strict=True))
+    quotas = _quotas({member: len(its) for member, its in held.items()}, len(units))
     for member, quota in quotas.items():
         left += held[member][quota:]
         del held[member][quota:]
@@ -115,11 +113,16 @@ def _balanced(units: Sequence[GroupStanding], members: Sequence[str]) -> dict[Un
     return {unit: member for member, its in held.items() for unit in its}
 
 
-def _quotas(units: int, members: int) -> list[int]:
-    if not members:
-        return []
-    least, more = divmod(units, members)
-    return [least + (rank < more) for rank in range(members)]
+def _quotas(loads: Mapping[str, int], units: int) -> dict[str, int]:
+    """How many each may have. One more than the least is for those who have that: nothing moves but what must.
+
+    Who has too many is no better than who has just enough: else the order would change while they give up.
+    """
+    if not loads:
+        return {}
+    least, more = divmod(units, len(loads))
+    ranked = sorted(loads, key=lambda member: (-min(loads[member], least + 1), member))
+    return {member: least + (rank < more) for rank, member in enumerate(ranked)}
 
 
 def _predecessors(members: Iterable[Member], me: str) -> set[str]:
@@ -151,6 +154,8 @@ class Patience:
         """
         self._since = {(one.unit, one.epoch): self._since.get((one.unit, one.epoch), now) for one in awaited}
         due = [one for one in awaited if now - self._since[one.unit, one.epoch] >= self._seconds]
+        if not due:
+            return []
         loads = Counter(one.holder for one in seen.units)
         due.sort(key=lambda one: (-loads[one.holder], self._since[one.unit, one.epoch], one.unit))
         return due[:1]
