@@ -10,11 +10,13 @@ import asyncio
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from backstay import App, Event
 from backstay.runtime import Running, parse_roles
+from backstay.runtime.server import serve
 from backstay.settings import Settings
 
 STREAM = "events"
@@ -84,6 +86,18 @@ def ingest(place: Place) -> None:
             await asyncio.Event().wait()
 
     asyncio.run(work())
+
+
+def served(place: Place) -> None:
+    """The same as ``backstay serve`` runs it: until it is killed, or told to stop."""
+    serving = serve(
+        reading(place).registry,
+        place.loaded(),
+        roles=parse_roles(["ingest"]),
+        ready=lambda _: None,
+        running_with=lambda _: nullcontext(),
+    )
+    asyncio.run(serving)
 
 
 def event(number: int) -> Event:

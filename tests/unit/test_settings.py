@@ -233,3 +233,46 @@ def test_a_file_that_cannot_be_opened_is_an_error_that_names_it(tmp_path: Path):
 
     with pytest.raises(InvalidSetting, match=r"backstay\.toml"):
         load(folder=tmp_path)
+
+
+# Which partitions
+
+
+def test_partitions_are_balanced_unless_somebody_says_so(tmp_path: Path):
+    assert load(folder=tmp_path).partition_assignment == "balanced"
+    # Whatever the name of the host ends in.
+    assert load(folder=tmp_path, environment={"HOSTNAME": "web-7"}).partition_assignment == "balanced"
+
+
+@pytest.mark.parametrize(
+    ("environment", "ordinal"),
+    [
+        ({"POD_NAME": "readers-2"}, 2),
+        ({"HOSTNAME": "readers-1"}, 1),
+        ({"POD_NAME": "readers-2", "HOSTNAME": "node-0"}, 2),
+        ({"POD_NAME": "readers-2", "BACKSTAY_PARTITION_ORDINAL": "0"}, 0),
+    ],
+)
+def test_a_static_member_is_numbered_by_its_pod(tmp_path: Path, environment: dict[str, str], ordinal: int):
+    write(tmp_path, 'partition_assignment = "static"\npartition_members = 3\n')
+
+    assert load(folder=tmp_path, environment=environment).partition_ordinal == ordinal
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"partition_assignment": "fair"}, "partition_assignment is 'fair'; it must be balanced or static"),
+        ({"partition_assignment": "static"}, "needs the number of this member: .* or set partition_ordinal"),
+        (
+            {"partition_assignment": "static", "partition_members": 2, "partition_ordinal": 2},
+            "partition_ordinal is 2, counted from 0; with partition_members 2 it must be at most 1",
+        ),
+        ({"partition_members": 0}, "partition_members is 0; it must be at least 1"),
+        ({"partition_members": 2000}, "partition_members is 2000; it must be at most 1024"),
+        ({"partition_ordinal": -1}, "partition_ordinal is -1; it must be at least 0"),
+    ],
+)
+def test_an_assignment_that_cannot_be_is_refused(tmp_path: Path, options: dict[str, Any], told: str):
+    with pytest.raises(InvalidSetting, match=told):
+        load(options, folder=tmp_path)

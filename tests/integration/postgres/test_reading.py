@@ -6,14 +6,13 @@ import asyncio
 from collections import Counter
 from datetime import timedelta
 from random import Random
-from typing import Any
 
 import pytest
 
 from backstay.domain.audit import Act
 from backstay.domain.lease import Leader
 from backstay.domain.stream import Holding
-from backstay.errors import BackstayError, Conflict, LeaseLost, QuarantineFull, StoreUnavailable
+from backstay.errors import Conflict, LeaseLost, QuarantineFull, StoreUnavailable
 from backstay.store.groups import Advance, Advanced
 from backstay.store.postgres import PostgresStore
 from backstay.store.records import AlertFilter
@@ -21,46 +20,12 @@ from backstay.testing import ManualClock
 from backstay.testing.promises.holder import LEASE, SECOND, Holder
 from backstay.testing.promises.readers import ARCHIVE, Reader, a_start, set_aside
 from tests.integration.postgres.schema import OpenStore, Schema, Threshold
+from tests.integration.postgres.stalled import STARTS, Stalled
 from tests.support.leading import seize_lead
 
 ANN = Act(who="ann", action="forget", target="group:telemetry/archive")
 #: Bob's own sign of life was answered when he registered, by a clock that nobody turns.
 SHORTER_THAN_BOB_WAS_SILENT = timedelta(microseconds=1)
-
-STARTS = [a_start(f"t{number}", number) for number in range(5)]
-
-
-class Stalled:
-    """A reader whose transactions a test can stop just before their COMMIT."""
-
-    def __init__(self, reader: Reader, threshold: Threshold) -> None:
-        self.reader = reader
-        self.threshold = threshold
-
-    @classmethod
-    async def joined(cls, opened: OpenStore, clock: ManualClock, name: str) -> Stalled:
-        threshold = Threshold()
-        store = await opened(boundary=threshold)
-        holder = await Holder.joined(store, clock, name)
-        return cls(Reader(store, clock, holder.owner), threshold)
-
-    async def advancing(self, held: Holding, **made: Any) -> asyncio.Task[Advanced | BackstayError]:
-        """An advance that stands there."""
-        self.threshold.close()
-        advancing = asyncio.create_task(self.reader.advance(held, **{"to": 5, "starts": STARTS, **made}))
-        await self.threshold.reached()
-        return advancing
-
-    async def holding(self, *partitions: int) -> asyncio.Task[list[Holding]]:
-        """Taking what is free of these, as it stands there."""
-        free = await self.reader.free(*partitions)
-        self.threshold.close()
-        holding = asyncio.create_task(self.reader.take(*free))
-        await self.threshold.reached()
-        return holding
-
-    def go_on(self) -> None:
-        self.threshold.open()
 
 
 @pytest.fixture
