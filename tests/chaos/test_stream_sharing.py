@@ -51,7 +51,7 @@ class Members:
             child.kill()
             child.join()
             self.killed += 1
-        if self._chance.random() < 0.5:  # Else there is one less for a while.
+        if len(self._running) == 1 or self._chance.random() < 0.5:  # Else there is one less for a while.
             self.complete()
 
     def complete(self) -> None:

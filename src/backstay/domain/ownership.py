@@ -114,7 +114,7 @@ def _balanced(units: Sequence[GroupStanding], members: Sequence[str]) -> dict[Un
 
 
 def _quotas(loads: Mapping[str, int], units: int) -> dict[str, int]:
-    """How many each may have. One more than the least is for those who have that: nothing moves but what must.
+    """How many each may have. One more than the least is for who has that: nothing moves but what must.
 
     Who has too many is no better than who has just enough: else the order would change while they give up.
     """
