@@ -20,6 +20,7 @@ from backstay.errors import (
     InvalidInput,
     InvalidRequest,
     LockLost,
+    NotJson,
     Overloaded,
     PayloadTooLarge,
     StoreFull,
@@ -108,6 +109,7 @@ KINDS: Final[Mapping[type[BackstayError], Kind]] = {
     InvalidRequest: INVALID,
     InvalidId: Kind("invalid-id", HTTPStatus.UNPROCESSABLE_ENTITY, "An id does not fit the pattern"),
     InvalidInput: Kind("invalid-input", HTTPStatus.UNPROCESSABLE_ENTITY, "A value does not fit its type"),
+    NotJson: NOT_JSON,
     PayloadTooLarge: Kind(
         "payload-too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "A value is larger than the payload limit"
     ),

@@ -25,6 +25,7 @@ from backstay.api import bodies
 from backstay.api.calls import Call, Header, Nothing, Reply, Service
 from backstay.api.parameters import Parameters, query_pairs
 from backstay.api.problems import METHOD_NOT_ALLOWED, NOT_JSON, UNKNOWN_PATH, Kind, Refused
+from backstay.domain import jsontext
 from backstay.domain.access import Role
 from backstay.errors import BackstayError
 
@@ -157,7 +158,7 @@ async def _body(route: Route, request: Request, service: Service) -> Any:
     raw = await bodies.read(request, bytes_max=bytes_max)
     if raw:
         bodies.check_media_type(request)
-        return bodies.fitted(bodies.parsed(raw), route.shape.body)
+        return bodies.fitted(jsontext.value_of(raw), route.shape.body)
     if not route.shape.body_may_be_missing:
         raise Refused(NOT_JSON, "the body is empty; send a JSON object")
     return None if route.shape.body is Any else route.shape.body()
