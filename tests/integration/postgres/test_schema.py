@@ -16,11 +16,11 @@ import pytest
 from psycopg.sql import Literal
 
 from backstay.domain.states import STEP_ARROWS, TASK_ARROWS, StepState, TaskState
+from backstay.sql.queries import load_queries, numbered
 from backstay.store.postgres import PostgresStore
 from backstay.store.postgres.schema import migrate
 from backstay.store.postgres.tables import Tables
 from backstay.store.postgres.url import address_of
-from backstay.store.sqlfile import load_queries, numbered
 from backstay.testing.records import NOON, a_step, a_task, replace
 from tests.support.postgres import PostgresServer, schema_name
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from backstay.domain.states import STEP_ARROWS, TASK_ARROWS, StepState, TaskState
-from backstay.store.sqlfile import load_queries
-from backstay.store.sqlite.connection import connect
+from backstay.sql.queries import load_queries
+from backstay.sql.sqlite.connection import connect
+from backstay.sql.sqlite.schema import migrate
 from backstay.store.sqlite.rows import SHAPE
-from backstay.store.sqlite.schema import migrate
 from backstay.store.sqlite.tables import Tables, prepare
 from backstay.testing.records import a_step, a_task
 
@@ -50,7 +50,7 @@ FRAGMENTS = {
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     database = connect(tmp_path / "schema.db", readonly=False)
-    migrate(database)
+    migrate(database, "backstay.store.sqlite")
     prepare(database, QUERIES)
     yield database
     database.close()

@@ -20,6 +20,7 @@ from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import Closed, LeaseLost, StoreUnavailable
+from backstay.sql.queries import load_queries, numbered
 from backstay.store.accepting import Accept
 from backstay.store.base import (
     Amend,
@@ -60,7 +61,6 @@ from backstay.store.postgres.supervision import PostgresSupervision
 from backstay.store.postgres.tables import SHAPE, Tables
 from backstay.store.postgres.url import address_of
 from backstay.store.rows import Row, as_json
-from backstay.store.sqlfile import load_queries, numbered
 
 CONNECTIONS: Final = 4
 INLINE_BYTES_MAX: Final = 16 * 1024

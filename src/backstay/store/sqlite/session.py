@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
+from backstay.sql.sqlite.connection import connect, translated
 from backstay.store.base import Changes
 from backstay.store.sqlite.accepting import Accepting
-from backstay.store.sqlite.connection import connect, translated
 from backstay.store.sqlite.tables import Tables
 from backstay.store.sqlite.writer import Boundary, Writer
 

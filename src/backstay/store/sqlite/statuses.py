@@ -20,10 +20,10 @@ from backstay.domain.status import (
 )
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError, InvalidInput
+from backstay.sql.sqlite.connection import REFUSALS
 from backstay.store.base import Changes, Submitted
 from backstay.store.commit import Rows
 from backstay.store.rows import as_json
-from backstay.store.sqlite.connection import REFUSALS
 from backstay.store.sqlite.messages import is_there, send_messages
 from backstay.store.sqlite.tables import Tables
 from backstay.store.telling import as_correspondents, in_session, not_told

@@ -30,11 +30,13 @@ REFUSALS: Final = (
 )
 
 
-def path_of(url: str) -> Path:
+def path_of(url: str, *, setting: str = "store") -> Path:
     """``sqlite:///relative.db`` and ``sqlite:////absolute/path.db``."""
     path = Path(url.removeprefix(SCHEME))
     if not url.startswith(SCHEME) or not path.name:
-        raise InvalidSetting(f"store is {url!r}; write sqlite:///relative.db or sqlite:////absolute/path.db")
+        raise InvalidSetting(
+            f"{setting} is {url!r}; write sqlite:///relative.db or sqlite:////absolute/path.db"
+        )
     return path
 
 
