@@ -18,7 +18,7 @@ from backstay.api.health import hindrance
 from backstay.api.lookouts import Lookouts
 from backstay.api.mounts import Mounts
 from backstay.api.openapi import document
-from backstay.api.ports import Ports
+from backstay.api.ports import CROWDED, Ports
 from backstay.api.problems import (
     BUSY,
     RETRY_AFTER_SECONDS,
@@ -100,7 +100,10 @@ class Border:
 
 
 class Occupancy:
-    """Lets so many requests be under way; one more is refused, unless it asks how the process stands."""
+    """Lets so many requests be under way; one more is refused, unless it asks how the process stands.
+
+    So is one that came by a connection for which there is no room.
+    """
 
     def __init__(self, inner: ASGIApp, *, requests_max: int, exempt: Collection[str]) -> None:
         self._inner = inner
@@ -112,8 +115,10 @@ class Occupancy:
         if scope["type"] != "http" or scope["raw_path"] in self._exempt:
             await self._inner(scope, receive, send)
             return
+        if CROWDED in scope.get("state", ()):
+            raise _too_busy(f"as many connections are open as may be, beyond {self._requests_max:,}")
         if self._under_way >= self._requests_max:
-            raise _too_busy(self._requests_max)
+            raise _too_busy(f"{self._requests_max:,} requests are under way, which is the limit")
         self._under_way += 1
         try:
             await self._inner(scope, receive, send)
@@ -121,11 +126,10 @@ class Occupancy:
             self._under_way -= 1
 
 
-def _too_busy(requests_max: int) -> Refused:
+def _too_busy(why: str) -> Refused:
     return Refused(
         BUSY,
-        f"{requests_max:,} requests are under way, which is the limit (setting connections_max);"
-        f" try again in {RETRY_AFTER_SECONDS} s",
+        f"{why} (setting connections_max); try again in {RETRY_AFTER_SECONDS} s",
         headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
     )
 

@@ -82,18 +82,20 @@ def _seen_at_once(text: bytes) -> NewEvent | None:
         line = _decode_line(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None  # What is wrong, it is told when the line is looked at.
-    body, key, id, headers = jsontext.written(line.body), line.key, line.id, line.headers
+    body, key, headers = jsontext.written(line.body), line.key, line.headers
     colons = body.count(b":") + 1
     if key is not None:
         if not 1 <= len(key) <= KEY_LENGTH_MAX:
             return None
         colons += key.count(":") + 1
-    if id is not None:
-        colons += check_id(id).count(":") + 1
+    if line.id is not None:
+        colons += check_id(line.id).count(":") + 1
     if headers is not None:
         colons += jsontext.written(checked_headers(headers)).count(b":") + 1
     # A member that is null is not counted here; such a line is looked at.
-    return NewEvent(body=body, key=key, id=id, headers=headers) if colons == text.count(b":") else None
+    if colons != text.count(b":"):
+        return None
+    return NewEvent(body=body, key=key, id=line.id, headers=headers)
 
 
 def looked_at(text: bytes) -> NewEvent:
