@@ -14,6 +14,7 @@ from backstay.api import bodies
 from backstay.api.access import Guard, Guesses, keyring
 from backstay.api.admission import Admission
 from backstay.api.calls import Service
+from backstay.api.contents import Lobby
 from backstay.api.health import hindrance
 from backstay.api.lookouts import Lookouts
 from backstay.api.mounts import Mounts
@@ -55,6 +56,7 @@ def build(ports: Ports) -> ASGIApp:
         hindrance=hindrance(client, clock),
         watchers=Watchers(settings.watchers_max),
         lookouts=Lookouts(client),
+        lobby=Lobby(),
         document=document(ROUTES),
     )
     open_paths = [route.path for route in ROUTES if route.role is None]

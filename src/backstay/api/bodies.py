@@ -19,32 +19,40 @@ from backstay.errors import InvalidInput
 MARGIN_BYTES: Final = 64 * 1024
 BODY_SECONDS: Final = 30.0
 
+JSON: Final = "application/json"
+
 Kind = TypeVar("Kind")
 
 
-async def read(request: Request, *, bytes_max: int) -> bytes:
+async def read(request: Request, *, bytes_max: int, remedy: str | None = None) -> bytes:
     """The whole body. Raises Refused as soon as it is known to be too long."""
-    check_announced(request.headers, bytes_max=bytes_max)
+    check_announced(request.headers, bytes_max=bytes_max, remedy=remedy)
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            return await _read_up_to(request, bytes_max)
+            return await _read_up_to(request, bytes_max, remedy)
     except TimeoutError as error:
         raise too_slow() from error
 
 
-def check_announced(headers: Headers, *, bytes_max: int) -> None:
+def check_announced(headers: Headers, *, bytes_max: int, remedy: str | None = None) -> None:
     """Raise Refused when the length that the body is said to have is too long."""
+    announced = announced_bytes(headers)
+    if announced is not None and announced > bytes_max:
+        raise too_large(bytes_max, remedy)
+
+
+def announced_bytes(headers: Headers) -> int | None:
+    """How long the body is said to be, if that is said."""
     announced = headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > bytes_max:
-        raise too_large(bytes_max)
+    return int(announced) if announced.isdecimal() else None
 
 
-async def _read_up_to(request: Request, bytes_max: int) -> bytes:
+async def _read_up_to(request: Request, bytes_max: int, remedy: str | None) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > bytes_max:
-            raise too_large(bytes_max)
+            raise too_large(bytes_max, remedy)
     return bytes(body)
 
 
@@ -52,20 +60,32 @@ def too_slow() -> Refused:
     return Refused(BODY_TOO_SLOW, f"send the whole body within {BODY_SECONDS:.0f} s")
 
 
-def too_large(bytes_max: int) -> Refused:
+def too_large(bytes_max: int, remedy: str | None = None) -> Refused:
     return Refused(
         BODY_TOO_LARGE,
-        f"a body may have {bytes_max:,} bytes (setting payload_bytes_max, and {MARGIN_BYTES:,} for the rest):"
-        " store the content elsewhere and pass a reference",
+        f"a body may have {bytes_max:,} bytes"
+        + (
+            remedy
+            or f" (setting payload_bytes_max, and {MARGIN_BYTES:,} for the rest):"
+            " store the content elsewhere and pass a reference"
+        ),
     )
 
 
 def check_media_type(request: Request) -> None:
-    given = request.headers.get("content-type", "")
-    if given.partition(";")[0].strip().lower() != "application/json":
+    given = media_type(request)
+    if given != JSON:
         raise Refused(
             MEDIA_TYPE_UNSUPPORTED, f"Content-Type is {given[:80]!r}; send JSON as application/json"
         )
+    check_encoding(request)
+
+
+def media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def check_encoding(request: Request) -> None:
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(MEDIA_TYPE_UNSUPPORTED, "send the body without a Content-Encoding")
 

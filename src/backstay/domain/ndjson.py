@@ -15,7 +15,7 @@ import msgspec
 from backstay.domain import jsontext
 from backstay.domain.stream import KEY_LENGTH_MAX, NewEvent, checked_headers, checked_key
 from backstay.domain.task import check_id
-from backstay.errors import InvalidInput, InvalidRequest, PayloadTooLarge
+from backstay.errors import BackstayError, InvalidInput, InvalidRequest, PayloadTooLarge
 
 #: What is said of a line may quote it, and it may be a megabyte.
 DETAIL_LENGTH_MAX: Final = 300
@@ -33,10 +33,15 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class BadLine(msgspec.Struct, frozen=True):
-    """A line that is no event, by its number from 1 on, and why."""
+    """A line that was refused, by its number from 1 on, and why."""
 
     line: int
-    detail: str
+    error: BackstayError
+
+    @property
+    def detail(self) -> str:
+        text = str(self.error)
+        return text if len(text) <= DETAIL_LENGTH_MAX else f"{text[: DETAIL_LENGTH_MAX - 1]}…"
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -60,7 +65,8 @@ def judged(lines: Iterable[bytes], *, first: int = 1, bytes_max: int) -> Judged:
             found.events.append(event_in(text, bytes_max=bytes_max))
             found.numbers.append(number)
         except InvalidRequest as error:
-            found.bad.append(BadLine(number, _shortened(str(error))))
+            # Without its traceback, which would keep the line, and this frame, alive.
+            found.bad.append(BadLine(number, error.with_traceback(None)))
     return found
 
 
@@ -112,7 +118,3 @@ def looked_at(text: bytes) -> NewEvent:
         id=None if line.id is None else check_id(line.id),
         headers=None if line.headers is None else checked_headers(line.headers),
     )
-
-
-def _shortened(detail: str) -> str:
-    return detail if len(detail) <= DETAIL_LENGTH_MAX else f"{detail[: DETAIL_LENGTH_MAX - 1]}…"
