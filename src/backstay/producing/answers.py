@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -22,6 +22,8 @@ _TYPE: Final = "urn:backstay:problem:"
 _CONFLICT: Final = f"{_TYPE}event-conflict"
 _UNKNOWN_STREAM: Final = f"{_TYPE}unknown-stream"
 _NO_GOOD_LINE: Final = f"{_TYPE}no-good-line"
+
+Kind = TypeVar("Kind")
 
 
 class Rejected(msgspec.Struct):
@@ -56,16 +58,16 @@ def outcomes(answer: HttpAnswer, stream: str, ids: Sequence[str]) -> list[Backst
     """Of each event of a batch, why it was refused; None where it was accepted. Raises Garbled."""
     if answer.status == HTTPStatus.ACCEPTED:
         told = _read(answer, Accepted)
-        if told.accepted + told.rejected != len(ids):
-            raise Garbled(f"it speaks of {told.accepted + told.rejected} events, and was sent {len(ids)}")
+        if told.accepted + told.rejected != len(ids) or told.rejected != len(told.errors):
+            raise Garbled(f"it does not say what became of each of {len(ids)} events")
         return _by_line(told.errors, stream, ids)
     problem = _read(answer, Problem)
     if problem.type == _NO_GOOD_LINE and len(problem.errors) == len(ids):
         return _by_line(problem.errors, stream, ids)
-    return [_refusal(problem, answer, stream)] * len(ids)
+    return [_refusal(problem, answer, stream) for _ in ids]
 
 
-def _read(answer: HttpAnswer, kind: type[Accepted] | type[Problem]) -> Accepted | Problem:
+def _read(answer: HttpAnswer, kind: type[Kind]) -> Kind:
     try:
         return msgspec.json.decode(answer.body, type=kind)
     except msgspec.MsgspecError as error:
@@ -77,13 +79,14 @@ def _by_line(errors: Sequence[Rejected], stream: str, ids: Sequence[str]) -> lis
     for one in errors:
         if not 1 <= one.line <= len(ids):
             raise Garbled(f"it speaks of line {one.line}, and was sent {len(ids)}")
-        id = ids[one.line - 1]
-        found[one.line - 1] = (
-            EventConflict(stream, id)
-            if one.type == _CONFLICT
-            else InvalidInput(f"event {id!r}: {one.detail}")
-        )
+        found[one.line - 1] = _why(one, stream, ids[one.line - 1])
     return found
+
+
+def _why(rejected: Rejected, stream: str, id: str) -> BackstayError:
+    if rejected.type == _CONFLICT:
+        return EventConflict(stream, id)
+    return InvalidInput(f"event {id!r}: {rejected.detail}")
 
 
 def _refusal(problem: Problem, answer: HttpAnswer, stream: str) -> BackstayError:

@@ -20,7 +20,7 @@ from backstay.agents.http_requests import HttpRequest, Service, Terms
 from backstay.clock import Clock
 from backstay.domain.durations import describe
 from backstay.domain.retry import Retry
-from backstay.errors import HttpFailed, HttpUnavailable, Unavailable
+from backstay.errors import BackstayError, HttpFailed, HttpUnavailable, Unavailable
 from backstay.producing.answers import Garbled, outcomes
 
 #: Of one batch. A server tells of so many events, each by itself, why it refused them.
@@ -103,20 +103,16 @@ class Lane:
 
     async def _deliver(self, batch: list[Entry]) -> None:
         ids = [entry.id for entry in batch]
+        found: list[BackstayError | None]
         body = b"\n".join([entry.line for entry in batch])
         try:
             answer = await self._answered(dataclasses.replace(self._empty, body=body))
             found = outcomes(answer, self._stream, ids)
         except (Unavailable, HttpFailed, Garbled) as error:
-            found = [self._lost(error, id) for id in ids]
-        for entry, error in zip(batch, found, strict=True):
+            found = [self._lost(error, one) for one in ids]
+        for entry, refused in zip(batch, found, strict=True):
             self._left(entry)
-            if entry.done.done():
-                continue
-            if error is None:
-                entry.done.set_result(entry.id)
-            else:
-                entry.done.set_exception(error)
+            _tell(entry, refused)
 
     def _lost(self, error: Exception, id: str) -> Unavailable:
         return Unavailable(
@@ -145,3 +141,12 @@ class Lane:
         if delay is None or over:
             raise Unavailable(f"{trouble}, for {describe(self._give_up_after)}")
         await asyncio.sleep(delay.total_seconds())
+
+
+def _tell(entry: Entry, refused: BackstayError | None) -> None:
+    if entry.done.done():  # Whoever waited for it has left.
+        return
+    if refused is None:
+        entry.done.set_result(entry.id)
+    else:
+        entry.done.set_exception(refused)

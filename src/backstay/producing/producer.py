@@ -130,11 +130,16 @@ class Producer:
         return await (await self._hand_in(body, key=key, id=id, headers=headers))
 
     async def send_all(self, events: Iterable[Event]) -> list[str | BackstayError]:
-        """Send many; of each its id once it is durable, or why it was refused."""
-        handed_in = [
-            await self._hand_in(one.body, key=one.key, id=one.id, headers=one.headers or None)
-            for one in events
-        ]
+        """Send many, in their order; of each its id once it is durable, or why it was refused."""
+        loop = asyncio.get_running_loop()
+        handed_in: list[asyncio.Future[str]] = []
+        for one in events:
+            try:
+                entered = await self._hand_in(one.body, key=one.key, id=one.id, headers=one.headers or None)
+            except InvalidRequest as error:
+                entered = loop.create_future()
+                entered.set_exception(error)
+            handed_in.append(entered)
         found = await asyncio.gather(*handed_in, return_exceptions=True)
         return [_outcome(one) for one in found]
 
