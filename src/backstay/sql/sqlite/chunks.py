@@ -19,19 +19,20 @@ class Chunks:
         self._queries = queries
         self._sqls: dict[tuple[str, int], str] = {}
 
-    def run(self, query: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run a query for all rows, as few times as possible.
+    def run(self, query: str, rows: Sequence[Sequence[Any]]) -> int:
+        """Run a query for all rows, as few times as possible; how many it changed.
 
         ``executemany`` gives up the interpreter lock and begs for it back once per row; beside a
         busy event loop that is what a row costs. Chunks of a few sizes keep the statements cached.
         """
-        done = 0
+        done = changed = 0
         for size in CHUNKS:
             while len(rows) - done >= size:
                 chunk = rows[done : done + size]
                 sql = self._sql(query, size, len(chunk[0]))
-                self._connection.execute(sql, [*chain.from_iterable(chunk)])
+                changed += self._connection.execute(sql, [*chain.from_iterable(chunk)]).rowcount
                 done += size
+        return changed
 
     def _sql(self, query: str, size: int, width: int) -> str:
         known = self._sqls.get((query, size))

@@ -50,6 +50,7 @@ from backstay.store.decisions import (
 )
 from backstay.store.rows import as_json
 from backstay.store.sqlite.callers import Callers
+from backstay.store.sqlite.groups import SqliteGroups
 from backstay.store.sqlite.liveness import Liveness
 from backstay.store.sqlite.queues import SqliteQueues
 from backstay.store.sqlite.records import SqliteRecords
@@ -85,6 +86,7 @@ class SqliteStore:
         self._records = SqliteRecords(lambda: self._session)
         self._queues = SqliteQueues(lambda: self._session, self.listen)
         self._requests = SqliteRequests(lambda: self._session)
+        self._groups = SqliteGroups(lambda: self._session, self._supervision.dead)
         self._open: Session | None = None
 
     @property
@@ -106,6 +108,10 @@ class SqliteStore:
     @property
     def requests(self) -> SqliteRequests:
         return self._requests
+
+    @property
+    def groups(self) -> SqliteGroups:
+        return self._groups
 
     async def open(self, *, must_exist: bool = False) -> None:
         connection = await asyncio.to_thread(self._prepare, must_exist=must_exist)
@@ -314,9 +320,11 @@ class SqliteStore:
             lambda tables: tables.task_records(tables.run(query, **values).fetchall())
         )
 
-    async def backlog(self, *, at_most: int) -> int:
+    async def backlog(self, *, at_most: int, workflow: str | None = None) -> int:
+        query = "count_claimable" if workflow is None else "count_claimable_of"
+
         def look(tables: Tables) -> int:
-            [count] = tables.run("count_claimable", at_most=at_most).fetchone()
+            [count] = tables.run(query, at_most=at_most, workflow=workflow).fetchone()
             return int(count)
 
         return await self._session.read(look)

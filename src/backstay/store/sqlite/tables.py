@@ -69,9 +69,9 @@ class Tables:
     def run_many(self, query: str, rows: Iterable[Row]) -> None:
         self.connection.executemany(self._queries[query], rows)
 
-    def run_rows(self, query: str, rows: Sequence[Row]) -> None:
-        """Run a query whose ``{rows}`` stands for many rows."""
-        self._chunks.run(query, rows)
+    def run_rows(self, query: str, rows: Sequence[Row]) -> int:
+        """Run a query whose ``{rows}`` stands for many rows; how many it changed."""
+        return self._chunks.run(query, rows)
 
     # Batches
 
@@ -111,11 +111,20 @@ class Tables:
         if row is None:
             return None
         key: int = row[0]
-        outgoing.entered(key, new)
-        self._put_payloads(outgoing)
-        if new.plan:
-            self.put_steps(msgspec.structs.replace(step, task_key=key) for step in new.plan)
+        self.put_belongings([(key, new)])
         return key
+
+    def put_belongings(self, entered: Iterable[tuple[int, NewTask]]) -> None:
+        """What new tasks have beside their rows: large inputs, and the steps of their plans."""
+        outgoing = self._outgoing()
+        planned: list[StepRecord] = []
+        for key, new in entered:
+            outgoing.entered(key, new)
+            if new.plan:
+                planned += [msgspec.structs.replace(step, task_key=key) for step in new.plan]
+        self._put_payloads(outgoing)
+        if planned:
+            self.put_steps(planned)
 
     def claimed(self, owner: Owner) -> list[Claimed]:
         """What the last batch that was written claimed for ``owner``. Raises LeaseLost if that is dead."""
