@@ -169,7 +169,7 @@ async def serving(
         )
         async with _listening(application, listening, settings):
             yield served
-    client.close()
+    await client.close()
 
 
 def _listening_socket() -> socket.socket:

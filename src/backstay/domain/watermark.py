@@ -38,6 +38,10 @@ class Watermark:
         """How many events were read beyond the mark, finished or not."""
         return len(self._in_hand)
 
+    @property
+    def unfinished(self) -> int:
+        return len(self._in_hand) - len(self._finished)
+
     def read(self, offset: int) -> None:
         """The event at ``offset`` is in hand now; offsets grow."""
         assert offset >= self._next, f"offset {offset} was read after {self._next - 1}"
