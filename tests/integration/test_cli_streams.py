@@ -258,7 +258,7 @@ async def test_tail_waits_for_what_comes(
                 looked.set() if name == "events" else None
                 return getattr(room, name)
 
-        tail = Tail(Desk(), "orders", json=False, limit=2)  # type: ignore[arg-type]
+        tail = Tail(Desk(), "orders", json=False, limit=2)
         showing = asyncio.create_task(tail.run(partition=None, start=None, follow=True))
         await asyncio.wait_for(looked.wait(), 5)
         await client.streams.append("orders", "one")
