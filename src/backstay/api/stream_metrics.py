@@ -69,14 +69,24 @@ def _lag(streams: Sequence[StreamView], now: datetime) -> Iterator[Family]:
         for view in streams
         for one in view.groups
     ]
-    lines = [(labels, one.lag) for labels, one in found]
-    yield Family("lag_events", "gauge", "Events that a group has yet to pass.", lines)
-    lines = [(labels, one.lag_seconds) for labels, one in found]
     yield Family(
-        "lag_seconds", "gauge", "How long the first event that a group has yet to pass has been there.", lines
+        "lag_events",
+        "gauge",
+        "Events that a group has yet to pass.",
+        [(labels, one.lag) for labels, one in found],
     )
-    lines = [(labels, max(0.0, (now - one.checkpoint_at).total_seconds())) for labels, one in found]
-    yield Family("checkpoint_age_seconds", "gauge", "How long ago a group's checkpoint was written.", lines)
+    yield Family(
+        "lag_seconds",
+        "gauge",
+        "How long the first event that a group has yet to pass has been there.",
+        [(labels, one.lag_seconds) for labels, one in found],
+    )
+    yield Family(
+        "checkpoint_age_seconds",
+        "gauge",
+        "How long ago a group's checkpoint was written.",
+        [(labels, max(0.0, (now - one.checkpoint_at).total_seconds())) for labels, one in found],
+    )
 
 
 def _quarantine(streams: Sequence[StreamView]) -> Family:
