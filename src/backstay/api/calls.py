@@ -12,9 +12,11 @@ from starlette.responses import Response
 
 from backstay.api.access import Caller, Keyring
 from backstay.api.admission import Admission
+from backstay.api.contents import Lobby
 from backstay.api.lookouts import Lookouts
 from backstay.api.ports import Ports
 from backstay.api.sampled import Sampled
+from backstay.api.stream_metrics import Standings
 from backstay.api.watchers import Watchers
 from backstay.client import Client
 from backstay.errors import InvalidInput
@@ -60,6 +62,8 @@ class Service:
     hindrance: Hindrance
     watchers: Watchers
     lookouts: Lookouts
+    lobby: Lobby
+    stream_standings: Standings
     # The OpenAPI document.
     document: Mapping[str, Any]
 
