@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from bench.openloop.connection import Connection, Sent
 from bench.openloop.outcome import Fate, Outcome, Tally
-from bench.openloop.plan import DIGITS, MARK, Load, Schedule
+from bench.openloop.plan import DIGITS, MARK, Load, Phase, Schedule
 
 #: How often is looked what is due: so much the sending may lag behind the plan on an idle machine.
 TICK_SECONDS: Final = 0.001
 #: How often is looked what has timed out.
 SWEEP_SECONDS: Final = 0.1
 #: The load begins when all connections are open, or so long after the first try.
-OPEN_SECONDS: Final = 10.0
+OPEN_SECONDS: Final = 5.0
 #: After a connection that was not accepted.
 PAUSE_SECONDS: Final = 0.05
 
@@ -28,12 +30,20 @@ async def generate(load: Load) -> Outcome:
     return await Generator(load).run()
 
 
+def _tallies(phases: Sequence[Phase]) -> list[Tally]:
+    begins = itertools.accumulate((phase.seconds for phase in phases), initial=0.0)
+    return [
+        Tally(phase.name, begin, phase.seconds, phase.rate)
+        for phase, begin in zip(phases, begins, strict=False)
+    ]
+
+
 class Generator:
     """Sends each request once. What has no answer is not sent again: it counts as failed, or timed out."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._outcome = Outcome([Tally(phase.name, phase.seconds, phase.rate) for phase in load.phases])
+        self._outcome = Outcome(_tallies(load.phases))
         self._text = load.request.replace("%", "%%").replace(MARK, f"%0{DIGITS}d").encode("ascii")
         self._marks = load.request.count(MARK)
         self._schedule: Schedule

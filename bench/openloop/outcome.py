@@ -30,6 +30,7 @@ class Tally:
     """
 
     name: str
+    begins_at: float
     seconds: float
     rate: float | None = None
     due: int = 0
@@ -40,12 +41,22 @@ class Tally:
     failed: Counter[str] = field(default_factory=Counter)
     latencies: Histogram = field(default_factory=Histogram)
     lateness: Histogram = field(default_factory=Histogram)
-    #: In seconds since the load began.
+    #: In seconds since the load began, as ``begins_at`` is.
     last_answer_at: float = 0.0
 
     @property
     def not_accepted(self) -> int:
         return self.due - self.accepted
+
+    @property
+    def drain_seconds(self) -> float:
+        """How long after the phase the last answer to a request of it came."""
+        return max(0.0, self.last_answer_at - self.begins_at - self.seconds)
+
+    @property
+    def accepted_per_second(self) -> float:
+        """Until the last answer: who is slower than asked for shows it here."""
+        return self.accepted / (self.seconds + self.drain_seconds)
 
     def as_json(self) -> dict[str, Any]:
         found = {name: getattr(self, name) for name in self.__slots__}

@@ -95,7 +95,7 @@ def test_without_anything_recorded_every_percentile_is_zero():
 
 
 def test_an_outcome_comes_out_of_another_process_as_it_went_in():
-    tally = Tally("all", 1.0, rate=5.0, due=3, accepted=1, timed_out=1)
+    tally = Tally("all", 0.0, 1.0, rate=5.0, due=3, accepted=1, timed_out=1)
     tally.failed["closed"] += 1
     for seconds in (0.001, 0.5, 30.0):
         tally.latencies.record(seconds)
