@@ -52,8 +52,8 @@ class System(NamedTuple):
 class Ingest(msgspec.Struct, frozen=True, kw_only=True):
     """Medians of the repeats; ``max_ms`` is the longest of all, and what went wrong is summed up.
 
-    ``lost`` and ``doubled``: of all that this system acknowledged, under whatever load. The ratio is that to the
-    throughput of plain ASGI under the same load.
+    ``lost`` and ``doubled``: of all that this system acknowledged, under whatever load. The ratio is that to
+    the throughput of plain ASGI under the same load.
     """
 
     system: str

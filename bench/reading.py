@@ -121,10 +121,16 @@ async def _measured(server: Server, reads: Reads, *, short: bool) -> Reading:
         events_per_second=round(read.events / read.seconds, 1),
         p50_ms=milliseconds(percentile(pages, 50)),
         p99_ms=milliseconds(percentile(pages, 99)),
-        appends_per_second=appends and round(appends.accepted_per_second, 1),
-        append_p50_ms=appends and appends.latencies.percentile_ms(50),
-        append_p99_ms=appends and appends.latencies.percentile_ms(99),
+        **({} if appends is None else _beside(appends)),
     )
+
+
+def _beside(appends: Tally) -> dict[str, float]:
+    return {
+        "appends_per_second": round(appends.accepted_per_second, 1),
+        "append_p50_ms": appends.latencies.percentile_ms(50),
+        "append_p99_ms": appends.latencies.percentile_ms(99),
+    }
 
 
 def _load(server: Server, seconds: float, rate: float) -> Load:
@@ -160,9 +166,7 @@ async def _read(server: Server, reads: Reads, seconds: float) -> Read:
         return Read(events, time.perf_counter() - begun, pages)
 
 
-async def _page(
-    session: aiohttp.ClientSession, server: Server, partition: int, **query: Any
-) -> Page:
+async def _page(session: aiohttp.ClientSession, server: Server, partition: int, **query: Any) -> Page:
     url = f"{server.stream_url}/partitions/{partition}/events"
     params = {"from": query["start"], "limit": query["limit"]}
     async with session.get(url, params=params, raise_for_status=True) as answer:

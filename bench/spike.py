@@ -1,4 +1,4 @@
-"""A steady load over HTTP, then five seconds of five times as much: is any of it dropped, late, or lost?"""
+"""A steady load over HTTP, then five seconds of five times as much: what is dropped, late or lost."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ WHOLE: Final = "all of it"
 class Spike(msgspec.Struct, frozen=True, kw_only=True):
     """Latencies count from the instant at which a request was due.
 
-    ``sent_late_p99_ms``: the part of it before the sending, when no connection was free. ``drain_seconds``: from
-    the end of the phase to the last answer to a request of it. Only the last row knows what is in the stream.
+    ``sent_late_p99_ms``: the part of it before the sending, when no connection was free. ``drain_seconds``:
+    from the end of the phase to the last answer to a request of it. The last row says what is in the stream.
     """
 
     lane: str

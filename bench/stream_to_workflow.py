@@ -1,7 +1,7 @@
 """Events over HTTP into a stream, and from there into workflows of five steps that wait 50 ms each.
 
-One process does all of it: the HTTP interface, the pipeline, the scheduler, the agents. What came in when, and
-what was done when, is read from the stream and from the store afterwards, to the last event.
+One process does all of it: the HTTP interface, the pipeline, the scheduler, the agents. What came in when,
+and what was done when, is read from the stream and from the store afterwards, to the last event.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
     """What happened in a part of the time, and last of all in the whole.
 
     The backlog is what had come in and was not done at the end of that part; latencies are those of what was
-    done in it, from the event's arrival to the end of its task. In the whole the backlog is the greatest, and the
-    drain is the time from the last event to the end of the last task. ``accept_p99_ms``: of the requests, from the
-    instant at which each was due.
+    done in it, from the event's arrival to the end of its task. In the whole the backlog is the greatest, and
+    the drain is the time from the last event to the end of the last task. ``accept_p99_ms``: of the requests,
+    from the instant at which each was due.
     """
 
     store: str
@@ -138,7 +138,8 @@ async def _came(streams: str) -> Times:
 
 async def _done(client: Client) -> Times:
     """When the tasks ended that did what they should; the number of the event is in the id."""
-    done, before = {}, None
+    done: dict[int, float] = {}
+    before = None
     while True:
         page = await client.tasks(TaskFilter(states=(TaskState.PROCESSED,), before=before, limit=_PAGE))
         done |= {int(task.id.rpartition("-")[2]): task.updated_at.timestamp() for task in page.items}

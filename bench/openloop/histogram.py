@@ -1,4 +1,4 @@
-"""Durations, counted in buckets that are less than a hundredth wide: memory does not grow with their number."""
+"""Durations, counted in buckets that are less than a hundredth wide, in memory that does not grow."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ class Histogram:
 
     def record(self, seconds: float) -> None:
         micros = int(seconds * 1_000_000)
-        if micros > self.micros_max:
-            self.micros_max = micros
+        self.micros_max = max(self.micros_max, micros)
         self.count += 1
         self._counts[_bucket(micros)] += 1
 

@@ -25,8 +25,8 @@ class Fate(IntEnum):
 class Tally:
     """Of the requests that were due in one phase, whenever they were answered.
 
-    Latencies are those of what was answered, whatever the answer was, and of what timed out, as long as it had.
-    ``lateness`` is the part of it before the sending: no connection was free, or the generator was busy.
+    Latencies are those of what was answered, whatever the answer was, and of what timed out: the time it had.
+    ``lateness`` is the part before the sending: no connection was free, or the generator was busy.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Outcome:
-    """``fates``: of each request by its number. ``connections_lost``: also of those that had nothing to wait for."""
+    """``fates``: of each request by its number. Connections count whether or not anything was under way."""
 
     phases: list[Tally]
     fates: bytearray = field(default_factory=bytearray)
@@ -105,7 +105,7 @@ class Outcome:
         }
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any], *, fates: bytes) -> Self:
+    def from_json(cls, found: Mapping[str, Any], *, fates: bytes | bytearray) -> Self:
         phases = [Tally.from_json(phase) for phase in found["phases"]]
         return cls(
             phases,

@@ -20,7 +20,7 @@ _JSON: Final = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """So many requests a second for so long. Without a rate: each connection asks as soon as it has its answer.
+    """So many requests a second for so long. Without a rate each connection asks as soon as it was answered.
 
     That shows what a server can do at the most. Its latencies count from the sending, and a stall delays what
     would have come after it: for latencies under a load that does not wait, give a rate.

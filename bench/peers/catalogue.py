@@ -109,7 +109,7 @@ _INGRESSES: Final = (
         store="JetStream",
         packages=_JETSTREAM,
         program="jetstream",
-        durability="durable: sync_interval is always, so that every message is synced before it is acknowledged",
+        durability="durable: every message is synced (sync_interval: always)",
         starts="one process that publishes; the server",
         ports=1,
     ),

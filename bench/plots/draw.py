@@ -13,7 +13,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 
-from matplotlib import pyplot as plt  # noqa: E402  Only after the choice of what draws.
+from matplotlib import pyplot as plt
 
 INCHES = (9, 7)
 DOTS_PER_INCH = 110
@@ -23,7 +23,9 @@ CAME, DONE, WAITS, SLOW = "#64809c", "#14283c", "#d98c21", "#d1242f"
 def main() -> None:
     target, title = sys.argv[1:]
     course = json.load(sys.stdin)
-    figure, (rates, backlog, latencies) = plt.subplots(3, 1, sharex=True, figsize=INCHES, layout="constrained")
+    figure, (rates, backlog, latencies) = plt.subplots(
+        3, 1, sharex=True, figsize=INCHES, layout="constrained"
+    )
     figure.suptitle(title)
     _draw(rates, course, "events/s", {"came in": (_rate("came"), CAME), "done": (_rate("done"), DONE)})
     _draw(backlog, course, "events", {"came in and not yet done": (lambda one: one["backlog"], WAITS)})
@@ -49,7 +51,7 @@ def _draw(axes: Any, course: Any, unit: str, lines: Any) -> None:
     edges = [one["begin"] for one in course["buckets"]] + [course["buckets"][-1]["end"]]
     for label, (figure_of, colour) in lines.items():
         values = [figure_of(one) for one in course["buckets"]]
-        axes.stairs(values, edges, label=label, color=colour, linewidth=1.8)
+        axes.stairs(values, edges, baseline=None, label=label, color=colour, linewidth=1.8, zorder=3)
     axes.set_ylabel(unit)
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter("{x:,.0f}")

@@ -32,7 +32,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The whole of it, and its parts. ``drain_seconds``: from the last event that came to the last that was done."""
+    """The whole and its parts. ``drain_seconds``: from the last event that came to the last that was done."""
 
     buckets: Sequence[Bucket]
     came: int

@@ -1,6 +1,6 @@
-"""``python -m bench.streaming.plain_asgi URL PORT``: events into the same log, by the shortest ASGI application.
+"""``python -m bench.streaming.plain_asgi URL PORT``: the shortest ASGI application for events.
 
-It reads the body, checks that it is JSON as strictly as we do, appends it to the embedded log, and answers
+It reads the body, checks that it is JSON as strictly as we do, appends it to the same log, and answers
 202 after the commit. No routes, no access rules, no limits: what uvicorn and ASGI cost at the least.
 """
 

@@ -1,4 +1,4 @@
-"""What was acknowledged, compared with what is in the stream: to the last event, by the numbers in their bodies."""
+"""What was acknowledged, compared with what is in the stream, to the last event: each has a number."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ _decode: Final = msgspec.json.Decoder(Numbered).decode
 _COUNT_MAX: Final = 255
 
 
+Bytes = bytes | bytearray
+
+
 class Reconciled(NamedTuple):
-    """In events. ``unsaid``: in the stream without having been acknowledged, which a crash or a drop may leave."""
+    """In events. ``unsaid``: in the stream, and not acknowledged, as a connection that drops may leave it."""
 
     acknowledged: int
     lost: int
@@ -31,12 +34,12 @@ class Reconciled(NamedTuple):
         return not self.lost and not self.doubled
 
 
-def reconcile(streams: str, fates: bytes, *, lines: int = 1) -> Reconciled:
+def reconcile(streams: str, fates: Bytes, *, lines: int = 1) -> Reconciled:
     """Read the whole stream, and compare it with what became of requests of so many lines."""
     return in_fresh_loop(_reconcile(streams, fates, lines))
 
 
-async def _reconcile(streams: str, fates: bytes, lines: int) -> Reconciled:
+async def _reconcile(streams: str, fates: Bytes, lines: int) -> Reconciled:
     counts = bytearray(len(fates) * lines)
     async for event in events_of(streams):
         numbered = _decode(event.body)
@@ -45,7 +48,7 @@ async def _reconcile(streams: str, fates: bytes, lines: int) -> Reconciled:
     return compared(fates, counts, lines=lines)
 
 
-def compared(fates: bytes, counts: bytes, *, lines: int) -> Reconciled:
+def compared(fates: Bytes, counts: Bytes, *, lines: int) -> Reconciled:
     """``counts``: how often each line of each request is in the stream."""
     acknowledged = lost = doubled = unsaid = 0
     for number, fate in enumerate(fates):

@@ -63,7 +63,7 @@ class Server:
 def serving(
     folder: Path, lane: str = NORMAL, *, app: str = "gateway", roles: str = "api", store: str | None = None
 ) -> Iterator[Server]:
-    """One of LANES, with its files in ``folder``; by default nothing but the HTTP interface of ``gateway``."""
+    """One of LANES, with its files in ``folder``: an application of ``apps``, in these roles."""
     [port] = free_ports(1)
     streams = f"sqlite:///{folder.resolve()}/streams.db"
     store = store or f"sqlite:///{folder.resolve()}/store.db"

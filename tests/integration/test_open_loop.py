@@ -1,4 +1,4 @@
-"""The open-loop generator against servers that misbehave: what they do wrong shows, and nothing is made up."""
+"""The open-loop generator against servers that misbehave: what they do wrong shows; nothing is made up."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ async def server(behave: Behave) -> AsyncIterator[int]:
             task.cancel()
 
 
-async def outcome_of(behave: Behave, *phases: Phase, **terms: object) -> Outcome:
+async def outcome_of(behave: Behave, *phases: Phase, **terms: Any) -> Outcome:
     async with server(behave) as port:
         load = Load(
             host=HOST,
@@ -94,7 +95,9 @@ async def test_a_server_that_stalls_for_a_second_makes_all_late_that_was_due_mea
 
     [phase] = outcome.phases
     assert phase.accepted == 400
-    assert phase.latencies.percentile_ms(99) > 900, "one of eight connections would have seen one such request"
+    assert phase.latencies.percentile_ms(99) > 900, (
+        "one of eight connections would have seen one such request"
+    )
     assert phase.latencies.percentile_ms(75) > 300, "half of the requests waited half a second on average"
     assert phase.latencies.percentile_ms(10) < 300
     assert phase.lateness.percentile_ms(99) > 800, "most of them waited for a connection that was free"
