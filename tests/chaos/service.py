@@ -11,7 +11,7 @@ from random import Random
 
 from backstay import current_step
 from backstay.store.base import Store
-from tests.chaos.trail import noting_store
+from tests.chaos.trail import Stalls, noting_store
 from tests.chaos.workload import Effects, Site, append
 
 #: How long requests take, in seconds, and how many of a hundred do. Some take longer than a heartbeat of the
@@ -69,7 +69,7 @@ class Service(Effects):
 
 @dataclass(frozen=True)
 class BusySite(Site):
-    """A site whose bodies take time, and whose supervisors leave a trail."""
+    """A site whose bodies take time, and whose supervisors leave a trail and stand still now and then."""
 
     seed: int = 0
 
@@ -78,7 +78,15 @@ class BusySite(Site):
         return Service(self.folder, self.seed)
 
     def open_store(self) -> Store:
-        return noting_store(self.store)
+        return noting_store(self.store, Stalls(self._stalls, self.seed))
+
+    def stalled(self) -> list[int]:
+        """Who stood still so far."""
+        return [int(pid) for pid in self._stalls.read_text().split()] if self._stalls.exists() else []
+
+    @property
+    def _stalls(self) -> Path:
+        return self.folder / "stalls"
 
 
 def now_micros() -> int:

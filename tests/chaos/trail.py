@@ -7,14 +7,19 @@ be, with it or without it.
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
 from contextlib import closing
+from pathlib import Path
+from random import Random
 from typing import Any
 
 from backstay.domain.lease import Leader
 from backstay.store.base import Changes, Store
 from backstay.store.postgres import PostgresStore
 from backstay.store.sqlite import SqliteStore
+from tests.chaos.workload import append
 from tests.support.databases import Database, PostgresDatabase, SqliteDatabase
 
 TAKEN = "taken"
@@ -71,36 +76,62 @@ def strays(trail: list[Line]) -> list[int]:
     return found
 
 
-def noting_store(url: str) -> Store:
-    """A store whose supervisor leaves the trail."""
+class Stalls:
+    """Has a process stand still once in its life, in the middle of writing as a supervisor.
+
+    Either it has decided to write and has not begun, or it has written and not committed. Whoever reads the
+    file has it go on.
+    """
+
+    def __init__(self, path: Path, seed: int) -> None:
+        self._path = path
+        chance = Random(f"{seed} {os.getpid()}")
+        self._place = chance.choice(["before", "inside"])
+        self._writes_left = chance.randint(1, 12)
+
+    def reached(self, place: str) -> None:
+        if place != self._place:
+            return
+        self._writes_left -= 1
+        if self._writes_left == 0:
+            append(self._path, str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def noting_store(url: str, stalls: Stalls) -> Store:
+    """A store whose supervisor leaves the trail, and stands still once."""
     if url.startswith("sqlite:"):
-        return _noting_sqlite(SqliteStore(url))
-    return _noting_postgres(PostgresStore(url))
+        return _noting_sqlite(SqliteStore(url), stalls)
+    return _noting_postgres(PostgresStore(url), stalls)
 
 
-def _noting_sqlite(store: SqliteStore) -> SqliteStore:
+def _noting_sqlite(store: SqliteStore, stalls: Stalls) -> SqliteStore:
     fenced = store.supervision._fenced
 
     async def noted(leader: Leader, now: Any, operation: Any) -> Any:
         def with_a_line(tables: Any, changes: Changes) -> Any:
             tables.connection.execute(_NOTE.format(schema="", epoch=leader.epoch))
+            stalls.reached("inside")
             return operation(tables, changes)
 
+        stalls.reached("before")
         return await fenced(leader, now, with_a_line)
 
     store.supervision._fenced = noted  # type: ignore[method-assign]
     return store
 
 
-def _noting_postgres(store: PostgresStore) -> PostgresStore:
+def _noting_postgres(store: PostgresStore, stalls: Stalls) -> PostgresStore:
     fenced = store.supervision._fenced
     schema = f"{store._address.schema}."
 
     async def noted(leader: Leader, now: Any, operation: Any) -> Any:
         async def with_a_line(tables: Any, changes: Changes) -> Any:
             await tables.connection.execute(_NOTE.format(schema=schema, epoch=leader.epoch))
+            stalls.reached("inside")
             return await operation(tables, changes)
 
+        stalls.reached("before")
         return await fenced(leader, now, with_a_line)
 
     store.supervision._fenced = noted  # type: ignore[method-assign]
