@@ -49,6 +49,8 @@ async def emptied(left: Callable[[], Awaitable[int]], *, at_a_time: int, seconds
     """How fast a worker empties a queue, from when it is seen to have begun: its own start is not counted."""
     full = await left()
     first = await _looked(left, lambda now: now < full, seconds=START_SECONDS_MAX)
+    if first == full:
+        raise TimeoutError(f"no worker began within {START_SECONDS_MAX:.0f} s")
     begun = time.perf_counter()
     last = await _looked(left, lambda now: now == 0, seconds=seconds)
     done, taken = first - last, time.perf_counter() - begun
