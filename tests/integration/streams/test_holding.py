@@ -12,8 +12,9 @@ import pytest
 
 from backstay import App, Checkpoint, Event
 from backstay.clock import SystemClock
-from backstay.domain.stream import Group
+from backstay.domain.stream import Group, Slice
 from backstay.errors import StoreUnavailable
+from backstay.messaging.embedded import EmbeddedLog
 from backstay.observe import OFFSET_AHEAD, PARTITION_LOST, counters
 from backstay.runtime import Running
 from backstay.settings import Settings
@@ -142,6 +143,44 @@ async def test_a_process_that_drains_ends_what_it_began_writes_that_and_lets_go(
         assert await holders(one.store) == {None: 2}
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
+
+
+async def test_what_is_read_while_a_process_drains_is_left_to_the_next(database: Database, tmp_path: Path):
+    seen: list[int] = []
+
+    async def note(event: Event) -> None:
+        seen.append(event.body)
+
+    app = through(note, partitions=1)
+    log = GatedLog(at(tmp_path)["streams"])
+    async with process(app, database.store(), tmp_path, log=log) as reader:
+        await reader.append(range(5))
+        reading = asyncio.create_task(reader.ingest.run())
+        await log.asked.wait()
+        await reader.ingest.drain()
+        log.gate.set()
+        await log.answered.wait()
+        await comes_true(lambda: all(task.done() for task in reader.pipeline._tasks.values()))
+
+        assert seen == []
+        assert await checkpoints(reader.store) == {0: None}
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+class GatedLog(EmbeddedLog):
+    """Gives nothing to read before its gate is open."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.asked, self.gate, self.answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def read(self, stream: str, partition: int, **how: Any) -> Slice:
+        self.asked.set()
+        await self.gate.wait()
+        found = await super().read(stream, partition, **how)
+        self.answered.set()
+        return found
 
 
 async def test_a_run_that_ends_writes_how_far_it_has_got(database: Database, tmp_path: Path):
