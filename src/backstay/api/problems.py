@@ -195,7 +195,8 @@ def detail_of(error: Exception) -> str:
 
 def rejected_line(bad: BadLine) -> RejectedLine:
     kind = kind_of(type(bad.error)) or INTERNAL
-    return RejectedLine(line=bad.line, type=kind.type, detail=bad.detail)
+    detail = STORE_AWAY if isinstance(bad.error, StoreUnavailable) else bad.detail
+    return RejectedLine(line=bad.line, type=kind.type, detail=detail)
 
 
 def mistake() -> Refused:
