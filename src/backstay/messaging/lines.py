@@ -49,24 +49,29 @@ async def append_lines(streams: Streams, stream: str, text: bytes, *, bytes_max:
     Raises UnknownStream, and what keeps the log from taking any of them, such as StreamFull. Once some
     are in, what keeps the others out is told as what is wrong with a line is: come again with those.
     """
-    tally, hindrance = _Tally(), None
+    tally = _Tally()
     async for found in _lots(text, bytes_max=bytes_max):
         tally.refuse(found.bad)
-        answers: Sequence[Appended | BackstayError] = [hindrance] * len(found.events) if hindrance else []
-        if found.events and hindrance is None:
-            try:
-                answers = await streams.append_events(stream, found.events)
-            except Unavailable as error:
-                if not tally.told.accepted:
-                    raise
-                # Nor anything that comes after: it would overtake these, once they are sent again.
-                hindrance = error
-                answers = [error] * len(found.events)
-        tally.enter(found, answers)
+        if found.events:
+            tally.enter(found, await _append(streams, stream, found, tally))
     if not tally.told.accepted:
         # Who is mistaken in the stream learns that, whatever their lines are like.
         await streams.known(stream)
     return tally.summed_up()
+
+
+async def _append(
+    streams: Streams, stream: str, found: Judged, tally: _Tally
+) -> Sequence[Appended | BackstayError]:
+    # What was kept out is sent again: nothing that came after it may be in by then.
+    if tally.hindrance is None:
+        try:
+            return await streams.append_events(stream, found.events)
+        except Unavailable as error:
+            if not tally.told.accepted:
+                raise
+            tally.hindrance = error
+    return [tally.hindrance] * len(found.events)
 
 
 async def _lots(text: bytes, *, bytes_max: int) -> AsyncIterator[Judged]:
@@ -109,6 +114,8 @@ class _Tally:
 
     def __init__(self) -> None:
         self.told = AppendedLines()
+        #: Why nothing more is appended.
+        self.hindrance: Unavailable | None = None
         self._spans: dict[int, tuple[int, int]] = {}
 
     def refuse(self, bad: list[BadLine]) -> None:
