@@ -191,11 +191,33 @@ def test_events_are_appended_one_at_a_time_and_in_batches_and_all_of_them_are_re
     assert all(row["events_per_second"] > 0 and 0 < row["p50_ms"] <= row["p99_ms"] for row in rows)
 
 
+def test_events_are_read_into_tasks_calls_and_batches(tmp_path):
+    rows = document_of(run_bench(tmp_path, "pipelines", *SHORT))["results"]["pipelines"]
+
+    assert [(row["sink"], row["partitions"], row["roles"]) for row in rows if row["store"] == "sqlite"] == [
+        ("start", 32, "ingest"),
+        ("start", 4, "ingest"),
+        ("start", 32, "ingest and scheduler"),
+        ("via", 32, "ingest"),
+        ("batch", 32, "ingest"),
+    ]
+    assert all(row["events_per_second"] > 0 for row in rows)
+
+
 def test_help_lists_every_bench_with_a_line(tmp_path):
     done = run_bench(tmp_path, "--help")
 
     assert done.returncode == 0
-    for name in (*NAMES, "append", "back_ends", "idle_supervisor", "next_after", "peers", "growth"):
+    for name in (
+        *NAMES,
+        "append",
+        "pipelines",
+        "back_ends",
+        "idle_supervisor",
+        "next_after",
+        "peers",
+        "growth",
+    ):
         assert f"\n  {name} " in done.stdout
 
 

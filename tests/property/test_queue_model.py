@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -14,13 +12,10 @@ from hypothesis import strategies as st
 
 from backstay.domain.message import Action, MessageRecord
 from backstay.errors import LockLost
-from backstay.store.base import Store
-from backstay.store.postgres import PostgresStore
-from backstay.store.sqlite import SqliteStore
 from backstay.testing import ManualClock
 from backstay.testing.promises.mail import Mail, lock_of
 from tests.property.queue_model import Letter, QueueModel
-from tests.support.databases import Database, PostgresDatabase
+from tests.property.stage import Stage
 
 FULL = os.environ.get("BACKSTAY_TEST_CHAOS") == "full"
 EXAMPLES = {"sqlite": 1_000 if FULL else 150, "postgres": 300 if FULL else 30}
@@ -46,9 +41,6 @@ operations = st.one_of(
     st.tuples(st.just("renew"), st.integers(0, 9)),
     st.tuples(st.just("pass_time"), st.sampled_from([1, 4, 10, 61])),
 )
-
-
-Stage = tuple[asyncio.Runner, Store]
 
 
 class Story:
@@ -118,22 +110,6 @@ class Story:
 
     async def pass_time(self, seconds: int) -> None:
         self._mail.clock.pass_time(seconds * SECOND)
-
-
-@pytest.fixture
-def stage(database: Database) -> Iterator[Stage]:
-    """A store for all the stories of one test: each has a queue of its own."""
-    with asyncio.Runner() as runner:
-        store = runner.run(_opened(database))
-        yield runner, store
-        runner.run(store.close())
-
-
-async def _opened(database: Database) -> Store:
-    postgres = isinstance(database, PostgresDatabase)
-    store = PostgresStore(database.url, server_clock=False) if postgres else SqliteStore(database.url)
-    await store.open()
-    return store
 
 
 def test_a_queue_does_what_the_model_says(stage: Stage, request: pytest.FixtureRequest):

@@ -38,16 +38,13 @@ def _attempt(
     tables: Tables, changes: Changes, asked: Sequence[tuple[Asked, datetime]]
 ) -> Answers | BackstayError:
     """The answers; or why one of them is refused, and nothing of any is left."""
-    tables.connection.execute("SAVEPOINT advances")
-    answers: Answers | BackstayError
     try:
-        answers = _advance(tables, changes, Advancing(asked))
-    except (BackstayError, *REFUSALS) as error:
-        tables.connection.execute("ROLLBACK TO advances")
-        refused = Conflict(f"the store refused an advance: {error}")
-        answers = error if isinstance(error, BackstayError) else refused
-    tables.connection.execute("RELEASE advances")
-    return answers
+        with tables.savepoint("advances"):
+            return _advance(tables, changes, Advancing(asked))
+    except BackstayError as error:
+        return error
+    except REFUSALS as error:
+        return Conflict(f"the store refused an advance: {error}")
 
 
 def _advance(tables: Tables, changes: Changes, advancing: Advancing) -> Answers:
@@ -58,6 +55,7 @@ def _advance(tables: Tables, changes: Changes, advancing: Advancing) -> Answers:
     if settled := advancing.settled:
         tables.run("settle_quarantined", settled=as_json(settled))
     advancing.entered(enter_tasks(tables, changes, advancing.tasks))
+    changes.claimable = changes.claimable or advancing.claimable
     for group, aside in advancing.aside.items():
         _set_aside(tables, group, aside, limit=advancing.quarantine_max)
     return advancing.answers()

@@ -45,7 +45,7 @@ class SqliteGroups:
         self, group: Group, partitions: Sequence[int], *, owner: Owner, lease: timedelta, now: datetime
     ) -> list[Holding]:
         of = _of(group)
-        wanted = as_json(partitions)
+        wanted = as_json([*partitions])
 
         def operation(tables: Tables, _changes: Changes) -> list[Holding]:
             tables.check_epoch(owner)
@@ -140,7 +140,7 @@ class SqliteGroups:
         return await self._session().write(operation)
 
     async def resubmitted(self, group: Group, partitions: Sequence[int], *, limit: int) -> list[Quarantined]:
-        wanted = as_json(partitions)
+        wanted = as_json([*partitions])
 
         def look(tables: Tables) -> list[Quarantined]:
             rows = tables.run("list_resubmitted", partitions=wanted, limit=limit, **_of(group)).fetchall()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 
@@ -72,6 +73,18 @@ class Tables:
     def run_rows(self, query: str, rows: Sequence[Row]) -> int:
         """Run a query whose ``{rows}`` stands for many rows; how many it changed."""
         return self._chunks.run(query, rows)
+
+    @contextmanager
+    def savepoint(self, name: str) -> Iterator[None]:
+        """All of the body, or nothing of it: what it raises undoes it alone."""
+        self.connection.execute(f"SAVEPOINT {name}")
+        try:
+            yield
+        except BaseException:
+            self.connection.execute(f"ROLLBACK TO {name}")
+            self.connection.execute(f"RELEASE {name}")
+            raise
+        self.connection.execute(f"RELEASE {name}")
 
     # Batches
 
