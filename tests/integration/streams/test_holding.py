@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from backstay import App, Event
+from backstay import App, Checkpoint, Event
+from backstay.clock import SystemClock
 from backstay.domain.stream import Group
 from backstay.errors import StoreUnavailable
 from backstay.observe import OFFSET_AHEAD, PARTITION_LOST, counters
@@ -238,6 +239,44 @@ class _Away:
         if self._store.away:
             raise StoreUnavailable("the store is away")
         return await self._groups.advance(advances, **how)
+
+
+async def test_a_reader_that_waits_or_works_is_not_taken_for_deaf(database: Database, tmp_path: Path):
+    """EH-09: a handler that never returns blocks its partition, and nobody restarts the process for that."""
+    begun = Counter[str]()
+
+    async def hang(event: Event) -> None:
+        begun["via"] += 1
+        await asyncio.Event().wait()
+
+    async def hang_with_all(got: list[Event], checkpoint: Checkpoint) -> None:
+        begun["batch"] += 1
+        await asyncio.Event().wait()
+
+    app = through(hang)
+    app.batch(STREAM, group="b", max_wait="0ms")(hang_with_all)
+    clock = LeapingClock()
+    async with process(app, database.store(), tmp_path, clock=clock, window=1) as reader:
+        await reader.append(range(20))
+        reading = asyncio.create_task(reader.ingest.run())
+        await comes_true(lambda: begun == {"via": 2, "batch": 2})
+        clock.skip(60)
+        assert reader.ingest.silent_seconds() > 59
+        await comes_true(lambda: reader.ingest.silent_seconds() < 5)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+class LeapingClock(SystemClock):
+    """Seconds that never jump, but for once."""
+
+    _skipped = 0.0
+
+    def skip(self, seconds: float) -> None:
+        self._skipped += seconds
+
+    def monotonic(self) -> float:
+        return SystemClock.monotonic() + self._skipped
 
 
 @pytest.mark.parametrize("partitions", [1, 5])
