@@ -37,6 +37,7 @@ from backstay.outcomes import Outcomes
 from backstay.settings import Settings
 from backstay.store.base import Store, Submitted
 from backstay.store.records import Remembered
+from backstay.streamroom import Streamroom
 from backstay.submit import CompleteBy, Door
 from backstay.views import Task
 
@@ -111,6 +112,13 @@ class Client(Operator):
     def mailroom(self) -> Mailroom:
         """Whoever looks after queues: what is in them, and what was set aside."""
         return Mailroom(self.exchange, settings=self._settings, clock=self._clock, act=self._act)
+
+    @property
+    def streamroom(self) -> Streamroom:
+        """Whoever looks after streams: what is in them, how far groups have got, what was set aside."""
+        return Streamroom(
+            self.streams, self._store.groups, settings=self._settings, clock=self._clock, act=self._act
+        )
 
     def queue(self, name: str) -> QueueHandle:
         """A queue that the application, or somebody else, declares."""

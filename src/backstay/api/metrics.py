@@ -8,8 +8,17 @@ from typing import Final
 from backstay.api.calls import Call, Nothing, Text
 from backstay.api.exposition import family
 from backstay.api.queue_gauges import queue_lines
+from backstay.api.stream_metrics import stream_exposition
 from backstay.domain.breaker import BreakerState
-from backstay.observe import LATE_REPLY, MESSAGE_DUPLICATE, RECOVERED, STATUS_LOST, counters
+from backstay.observe import (
+    LATE_REPLY,
+    MESSAGE_DUPLICATE,
+    RECOVERED,
+    STATUS_LOST,
+    appended,
+    counters,
+    processed,
+)
 from backstay.views import AgentView
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4"
@@ -25,9 +34,14 @@ _NAMES: Final = {
 
 async def get_metrics(call: Call[Nothing, Nothing, Nothing]) -> Text:
     waiting = await call.service.admission.waiting()
+    now = call.service.ports.clock.now()
+    of_streams = stream_exposition(
+        await call.service.stream_standings.get(), appended=appended, processed=processed, now=now
+    )
     lines = [
         *exposition(counters, waiting=waiting, agents=await call.client.agents()),
-        *queue_lines(await call.service.queue_gauges.get(), now=call.service.ports.clock.now()),
+        *queue_lines(await call.service.queue_gauges.get(), now=now),
+        *of_streams,
     ]
     return Text("".join(f"{line}\n" for line in lines), media_type=MEDIA_TYPE)
 

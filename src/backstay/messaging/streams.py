@@ -31,6 +31,7 @@ from backstay.domain.task import check_id
 from backstay.errors import BackstayError, InvalidRequest, UnknownStream
 from backstay.messaging.bell import Bell
 from backstay.messaging.stream import Log
+from backstay.observe import appended
 from backstay.settings import Settings
 
 _NO_HEADERS: Final[Mapping[str, str]] = {}
@@ -64,8 +65,12 @@ class Streams:
         declared = self._registry.streams.get(name)
         if declared is None or name in self._made:
             return
-        await self.declare(await self._terms(declared))
+        await self.declare_as(declared)
         self._made.add(name)
+
+    async def declare_as(self, declared: StreamDefinition) -> bool:
+        """Make a stream as declared, or let its terms count for it; whether it is new. Raises Conflict."""
+        return await self.declare(await self._terms(declared))
 
     async def _terms(self, declared: StreamDefinition) -> Stream:
         """With the partitions that the stream has, if the application leaves that open."""
@@ -115,6 +120,7 @@ class Streams:
         for begin in range(0, len(events), APPEND_MAX):
             part = events[begin : begin + APPEND_MAX]
             answers += await self.log.append(stream, part, now=self._clock.now())
+        appended[stream] += sum([type(one) is Appended and not one.duplicate for one in answers])
         return answers
 
     def new_event(
@@ -158,6 +164,11 @@ class Streams:
             return await self.log.stream(name)
         except UnknownStream:
             return None
+
+    async def known(self, name: str) -> Stream:
+        """The stream of this name, which is made if the application declares it. Raises UnknownStream."""
+        await self.make(check_id(name, name="name of the stream"))
+        return await self.log.stream(name)
 
     async def standings(
         self, *, names: Sequence[str] | None = None, after: str = "", limit: int
