@@ -11,6 +11,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, overload
 from backstay.agents.http import CONNECTIONS, RESPONSE_BYTES_MAX, HttpAgent
 from backstay.client import Client, Handle
 from backstay.definitions.agents import Agent, Step
+from backstay.definitions.batches import MAX_EVENTS_USUAL, BatchHandler, batch_definition
 from backstay.definitions.mounts import AsgiApplication
 from backstay.definitions.queues import (
     Handler,
@@ -19,6 +20,7 @@ from backstay.definitions.queues import (
     subscription_definition,
 )
 from backstay.definitions.registry import Registry
+from backstay.definitions.streams import stream_definition
 from backstay.definitions.submissions import Acceptor
 from backstay.definitions.workflows import Workflow
 from backstay.domain.breaker import Breaker
@@ -30,6 +32,7 @@ from backstay.domain.task import check_id
 from backstay.errors import Closed
 from backstay.mailroom import Mailroom
 from backstay.messaging.handles import QueueHandle, TopicHandle
+from backstay.messaging.stream_handle import StreamHandle
 from backstay.operating import Operator
 from backstay.runtime import Roles, Running, connected
 from backstay.settings import Settings
@@ -42,6 +45,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Handler)
 Accepts = TypeVar("Accepts", bound=Acceptor)
+Handles = TypeVar("Handles", bound=BatchHandler)
 
 
 class App:
@@ -249,6 +253,53 @@ class App:
                 consumer_definition(name, function, concurrency=concurrency, prefetch=prefetch, delay=delay)
             )
             return function
+
+        return declare
+
+    def stream(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        retention: Duration | None = None,
+        dedup: Duration | None = None,
+    ) -> StreamHandle:
+        """Declare a stream, or, without options, take one that is declared elsewhere.
+
+        A new one has 32 ``partitions`` unless told otherwise, and keeps that number for ever. Events are
+        kept for ``retention``, and as long as a group has yet to read them. Within ``dedup`` an event with
+        an id is appended once.
+        """
+        self.registry.add_stream(
+            stream_definition(name, partitions=partitions, retention=retention, dedup=dedup)
+        )
+        return StreamHandle(name, lambda: self._running.streams, begin=self.registry.begin_pipeline)
+
+    def batch(
+        self,
+        stream: StreamHandle | str,
+        *,
+        group: str,
+        max_events: int = MAX_EVENTS_USUAL,
+        max_wait: Duration = "1s",
+        retry: Retry | None = None,
+    ) -> Callable[[Handles], Handles]:
+        """Have an ``async def`` handle the events of a stream in batches, wherever the role ``ingest`` runs.
+
+        ``async def handle(events, checkpoint)`` gets up to ``max_events`` of one partition, as soon as so
+        many are there or ``max_wait`` has passed since the first; of each partition one batch at a time.
+        ``await checkpoint()`` says that all of them are finished, ``await checkpoint(event)`` that those
+        up to this one are. When it raises, the rest comes again, as often as ``retry`` says; then one by
+        one, and what still fails is set aside.
+        """
+        name = stream if isinstance(stream, str) else stream.name
+        self.stream(name)
+
+        def declare(handler: Handles) -> Handles:
+            self.registry.add_batch(
+                batch_definition(name, group, handler, max_events=max_events, max_wait=max_wait, retry=retry)
+            )
+            return handler
 
         return declare
 

@@ -19,6 +19,7 @@ from backstay.domain.durations import describe
 from backstay.domain.states import TaskState
 from backstay.domain.task import NewTask, TaskRecord, check_id
 from backstay.errors import (
+    Closed,
     Conflict,
     InvalidInput,
     InvalidRequest,
@@ -28,6 +29,9 @@ from backstay.errors import (
 from backstay.mailroom import Mailroom
 from backstay.messaging.exchange import Exchange
 from backstay.messaging.handles import QueueHandle, TopicHandle
+from backstay.messaging.stream import Log
+from backstay.messaging.stream_handle import StreamHandle
+from backstay.messaging.streams import Streams
 from backstay.operating import Operator
 from backstay.outcomes import Outcomes
 from backstay.settings import Settings
@@ -75,18 +79,34 @@ class Client(Operator):
     """An operator who submits as well."""
 
     def __init__(
-        self, store: Store, registry: Registry, *, settings: Settings, clock: Clock, who: str | None = None
+        self,
+        store: Store,
+        registry: Registry,
+        *,
+        settings: Settings,
+        clock: Clock,
+        who: str | None = None,
+        log: Log | None = None,
     ) -> None:
         super().__init__(store, registry, settings=settings, clock=clock, who=who)
         self._door = Door(store, registry, settings=settings, clock=clock)
         self._outcomes = Outcomes(store)
         self.exchange = Exchange(store.queues, registry, settings=settings, clock=clock)
+        self._streams = None if log is None else Streams(log, registry, settings=settings, clock=clock)
 
     def close(self) -> None:
         self._outcomes.close()
         self.exchange.close()
+        if self._streams is not None:
+            self._streams.close()
 
-    # Queues
+    @property
+    def streams(self) -> Streams:
+        if self._streams is None:
+            raise Closed("this client was opened without a log of streams")
+        return self._streams
+
+    # Queues and streams
 
     @property
     def mailroom(self) -> Mailroom:
@@ -100,6 +120,10 @@ class Client(Operator):
     def topic(self, name: str) -> TopicHandle:
         """A topic that the application, or somebody else, declares."""
         return TopicHandle(check_id(name, name="name of the topic"), lambda: self.exchange)
+
+    def stream(self, name: str) -> StreamHandle:
+        """A stream that the application, or somebody else, declares."""
+        return StreamHandle(check_id(name, name="name of the stream"), lambda: self.streams)
 
     # For whoever serves others
 

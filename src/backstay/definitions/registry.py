@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from backstay.definitions.agents import Agent, Step
+from backstay.definitions.batches import BatchDefinition
 from backstay.definitions.mounts import AsgiApplication, check_path, overlap
+from backstay.definitions.pipelines import Pipeline, PipelineDefinition, begun
 from backstay.definitions.queues import ConsumerDefinition, QueueDefinition, SubscriptionDefinition
+from backstay.definitions.streams import StreamDefinition
 from backstay.definitions.workflows import Workflow
 from backstay.errors import InvalidDefinition, UnknownWorkflow
 
 
 class Registry:
-    """Workflows by name and version, agents, steps and queues by name, mounted applications by path."""
+    """Everything by its name: workflows by version too, who reads a stream by group, what is mounted by path."""
 
     def __init__(self) -> None:
         self.workflows: dict[tuple[str, int], Workflow[..., Any]] = {}
@@ -25,6 +28,12 @@ class Registry:
         self.consumers: dict[str, ConsumerDefinition] = {}
         #: Of each queue whose messages become tasks: who says which.
         self.submissions: dict[str, ConsumerDefinition] = {}
+        self.streams: dict[str, StreamDefinition] = {}
+        #: Who reads, by stream and group.
+        self.pipelines: dict[tuple[str, str], PipelineDefinition] = {}
+        self.batches: dict[tuple[str, str], BatchDefinition] = {}
+        # Pipelines that were begun: each must have got a sink by the time that the application runs.
+        self._begun: dict[tuple[str, str], None] = {}
 
     def add_workflow(self, workflow: Workflow[..., Any]) -> None:
         identity = (workflow.name, workflow.version)
@@ -105,6 +114,42 @@ class Registry:
                     " or send to a topic with a subscription for each"
                 )
 
+    def add_stream(self, stream: StreamDefinition) -> None:
+        known = self.streams.get(stream.name)
+        # Naming a stream is no declaration of its options.
+        if known is None or known.plain:
+            self.streams[stream.name] = stream
+        elif not stream.plain and known != stream:
+            raise InvalidDefinition(
+                f"stream {stream.name!r} is declared twice, with other options;"
+                " give them once, and name it without options elsewhere"
+            )
+
+    def begin_pipeline(self, stream: str, group: str) -> Pipeline:
+        pipeline = begun(self, stream, group)
+        self._begun[stream, group] = None
+        return pipeline
+
+    def add_pipeline(
+        self, pipeline: PipelineDefinition, *, instead_of: PipelineDefinition | None = None
+    ) -> None:
+        identity = (pipeline.stream, pipeline.group)
+        if instead_of is None or self.pipelines.get(identity) is not instead_of:
+            self._check_unread(*identity)
+        self.pipelines[identity] = pipeline
+
+    def add_batch(self, batch: BatchDefinition) -> None:
+        self._check_unread(batch.stream, batch.group)
+        self.batches[batch.stream, batch.group] = batch
+
+    def _check_unread(self, stream: str, group: str) -> None:
+        for kind, known in (("pipeline", self.pipelines), ("batch handler", self.batches)):
+            if (stream, group) in known:
+                raise InvalidDefinition(
+                    f"stream {stream!r} has a {kind} for group {group!r} already;"
+                    " give each of them a group of its own"
+                )
+
     def workflow(self, name: str, version: int | None = None) -> Workflow[..., Any]:
         """The workflow of that name: the given version, or the newest."""
         if version is not None and (name, version) in self.workflows:
@@ -122,3 +167,9 @@ class Registry:
             _ = workflow.signature, workflow.returns
         for step in self.steps.values():
             _ = step.signature, step.returns
+        for stream, group in self._begun:
+            if (stream, group) not in self.pipelines:
+                raise InvalidDefinition(
+                    f"the pipeline of stream {stream!r} for group {group!r} has no sink;"
+                    " end it with .start(workflow) or .via(function)"
+                )

@@ -4,5 +4,7 @@ wire       a scheduler asks an agent to do a step; the agent replies, or falls s
 queue      messages under a lock: what every backend of queues can do
 exchange   where a process sends and receives
 handles    a queue and a topic, message a message, as programs hold them
-bell       calls those who wait for a message
+stream     partitioned, append-only: what every log of events can do
+streams    where a process appends and reads; stream_handle a stream as programs hold it
+bell       calls those who wait for a message, or an event
 """

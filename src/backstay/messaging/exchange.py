@@ -44,7 +44,7 @@ class Exchange:
 
     def __init__(self, queues: Queues, registry: Registry, *, settings: Settings, clock: Clock) -> None:
         self.queues = queues
-        self.bell = Bell(queues)
+        self.bell = Bell(queues.listen)
         self._registry = registry
         self._settings = settings
         self._clock = clock

@@ -1,0 +1,185 @@
+"""Where a process appends to streams and reads them: checks everything before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from backstay.clock import Clock
+from backstay.definitions.codec import check_size, encode
+from backstay.definitions.registry import Registry
+from backstay.definitions.streams import StreamDefinition
+from backstay.domain.stream import (
+    APPEND_MAX,
+    PARTITIONS_USUAL,
+    READ_BYTES_MAX,
+    READ_MAX,
+    Appended,
+    Event,
+    EventRecord,
+    NewEvent,
+    Slice,
+    Stream,
+    StreamStanding,
+    checked_headers,
+    checked_key,
+    checked_stream,
+)
+from backstay.domain.task import check_id
+from backstay.errors import BackstayError, InvalidRequest, UnknownStream
+from backstay.messaging.bell import Bell
+from backstay.messaging.stream import Log
+from backstay.settings import Settings
+
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class Streams:
+    """The streams of one log. What the application declares is made when it is first used."""
+
+    def __init__(self, log: Log, registry: Registry, *, settings: Settings, clock: Clock) -> None:
+        self.log = log
+        self.bell = Bell(log.listen)
+        self._registry = registry
+        self._settings = settings
+        self._clock = clock
+        self._made: set[str] = set()
+
+    def close(self) -> None:
+        self.bell.close()
+
+    # Declare
+
+    async def declare_all(self) -> None:
+        """Make every stream that the application declares."""
+        for name in self._registry.streams:
+            await self.make(name)
+
+    async def make(self, name: str) -> None:
+        """Make the stream of this name if the application declares it, once."""
+        declared = self._registry.streams.get(name)
+        if declared is None or name in self._made:
+            return
+        await self.declare(await self._terms(declared))
+        self._made.add(name)
+
+    async def _terms(self, declared: StreamDefinition) -> Stream:
+        """With the partitions that the stream has, if the application leaves that open."""
+        partitions = PARTITIONS_USUAL
+        if declared.partitions is None:
+            known = await self.find(declared.name)
+            partitions = PARTITIONS_USUAL if known is None else known.partitions
+        return declared.terms(self._settings, partitions=partitions)
+
+    async def declare(self, stream: Stream) -> bool:
+        """Make a stream, or let other terms count for it; whether it is new. Raises Conflict."""
+        return await self.log.declare(checked_stream(stream), now=self._clock.now())
+
+    # Append
+
+    async def append(
+        self,
+        stream: str,
+        body: Any = None,
+        *,
+        key: str | None = None,
+        id: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Appended:
+        """Append one event; durable once this comes back. Raises UnknownStream, EventConflict, StreamFull."""
+        new = self.new_event(stream, body, key=key, id=id, headers=headers)
+        [answer] = await self.append_events(stream, [new])
+        if isinstance(answer, BackstayError):
+            raise answer
+        return answer
+
+    async def append_all(self, stream: str, events: Iterable[Event]) -> list[Appended | BackstayError]:
+        """Append events in their order; of each where it is, or EventConflict.
+
+        One that is wrong in itself is raised, and nothing is appended then.
+        """
+        new = [
+            self.new_event(stream, one.body, key=one.key, id=one.id, headers=one.headers or None)
+            for one in events
+        ]
+        return await self.append_events(stream, new)
+
+    async def append_events(self, stream: str, events: Sequence[NewEvent]) -> list[Appended | BackstayError]:
+        """The same with events that were checked (``new_event``), however many."""
+        await self.make(stream)
+        answers: list[Appended | BackstayError] = []
+        for begin in range(0, len(events), APPEND_MAX):
+            part = events[begin : begin + APPEND_MAX]
+            answers += await self.log.append(stream, part, now=self._clock.now())
+        return answers
+
+    def new_event(
+        self,
+        stream: str,
+        body: Any = None,
+        *,
+        key: str | None = None,
+        id: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> NewEvent:
+        """The event that these arguments describe. Raises a kind of InvalidRequest, and writes nothing."""
+        what = f"body of an event of {check_id(stream, name='name of the stream')}"
+        return NewEvent(
+            body=check_size(encode(body, what), what, self._settings.payload_bytes_max),
+            key=None if key is None else checked_key(key),
+            id=None if id is None else check_id(id),
+            headers=None if headers is None else checked_headers(headers) or None,
+        )
+
+    # Read
+
+    async def read(
+        self,
+        stream: str,
+        partition: int,
+        *,
+        start: int = 0,
+        limit: int,
+        bytes_max: int = READ_BYTES_MAX,
+    ) -> Slice:
+        """Up to ``limit`` events from the offset ``start`` on. Raises UnknownStream, OffsetAhead."""
+        checked_limit(limit)
+        if start < 0:
+            raise InvalidRequest(f"an offset is {start}; it must be 0 or more")
+        return await self.log.read(stream, partition, start=start, limit=limit, bytes_max=bytes_max)
+
+    async def find(self, name: str) -> Stream | None:
+        """The stream of this name as it is in the log, if it is."""
+        try:
+            return await self.log.stream(name)
+        except UnknownStream:
+            return None
+
+    async def standings(
+        self, *, names: Sequence[str] | None = None, after: str = "", limit: int
+    ) -> list[StreamStanding]:
+        """Streams in the order of their names, with what is in their partitions."""
+        return await self.log.standings(names=names, after=after, limit=limit)
+
+
+def as_event(record: EventRecord) -> Event:
+    """What an application reads."""
+    return Event(
+        body=_decode(record.body),
+        key=record.key,
+        id=record.id,
+        partition=record.partition,
+        offset=record.offset,
+        enqueued_at=record.enqueued_at,
+        headers=record.headers or _NO_HEADERS,
+    )
+
+
+def checked_limit(limit: int) -> int:
+    if not 1 <= limit <= READ_MAX:
+        raise InvalidRequest(f"limit is {limit}; it must be 1 to {READ_MAX:,}")
+    return limit
