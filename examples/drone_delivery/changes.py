@@ -1,8 +1,8 @@
 """A customer changes their mind: until the drone has the package, a delivery is called off or rescheduled.
 
-Each of these is tried again until it is done or refused for good, and may be interrupted anywhere: every part of
-it is safe to do twice. The delivery service decides whether it is too late, since the drone reports there; so it
-is asked first, and what it refuses changes nothing anywhere.
+Each of these is tried again until it is done or refused for good, and may be interrupted anywhere: every part
+of it is safe to do twice. The delivery service decides whether it is too late, since that is where the drone
+reports; so it is asked first, and what it refuses changes nothing anywhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NotYet(Exception):
 
 
 async def call_off(delivery_id: str) -> None:
-    """Undo a delivery, unless it is picked up. Raises until that is so: UnknownTask, NotYet, HttpUnavailable."""
+    """Undo a delivery, unless it is picked up. Raises NotYet, UnknownTask, HttpUnavailable until then."""
     task = await app.task(delivery_id)
     if task.state in CALLED_OFF:
         return
@@ -46,7 +46,7 @@ async def call_off(delivery_id: str) -> None:
 
 
 async def reschedule(delivery_id: str, schedule: NewSchedule, *, change_id: str) -> None:
-    """Change a delivery once it is made, unless it is picked up. Raises until that is so, as ``call_off`` does."""
+    """Change a delivery once it is made, unless it is picked up. Raises as ``call_off`` does until then."""
     task = await app.task(delivery_id)
     if task.state in CALLED_OFF:
         return

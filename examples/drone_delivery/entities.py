@@ -168,7 +168,9 @@ class NewSchedule(Entity, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(delivery, **self._given())
 
     def _given(self) -> dict[str, Any]:
-        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not msgspec.UNSET}
+        return {
+            name: value for name, value in msgspec.structs.asdict(self).items() if value is not msgspec.UNSET
+        }
 
 
 class TrackingEvent(Entity, frozen=True):

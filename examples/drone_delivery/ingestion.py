@@ -87,19 +87,17 @@ class Changes(Entity, frozen=True):
 
 
 async def patch_request(http: Request) -> Response:
-    """200 once it is on the stream. It is done when the delivery is made, unless that is picked up by then."""
+    """200 once it is on the stream. It is done when the delivery is made, unless the drone has it by then."""
     schedule = _read_schedule(await read_body(http))
     key, delivery_id = _key_of(http), delivery_id_in(http)
     await _check_may_change(delivery_id)
     change_id = _derived_id(f"{delivery_id}/{key}") if key else str(uuid.uuid4())
-    await _append(
-        Reschedule(delivery_id=delivery_id, change_id=change_id, schedule=schedule), id=change_id
-    )
+    await _append(Reschedule(delivery_id=delivery_id, change_id=change_id, schedule=schedule), id=change_id)
     return Response(msgspec.json.encode(delivery_id), headers=JSON)
 
 
 async def delete_request(http: Request) -> Response:
-    """204 once it is on the stream. It is done unless the package is picked up by then."""
+    """204 once it is on the stream. It is done unless the drone has the package by then."""
     delivery_id = delivery_id_in(http)
     await _check_may_change(delivery_id)
     await _append(Cancel(delivery_id=delivery_id))

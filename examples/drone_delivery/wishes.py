@@ -1,11 +1,11 @@
 """What customers want, as events on a stream, and who reads it.
 
-                                            ┌─▶ group scheduler    a new delivery becomes a task
+                                             ┌─▶ group scheduler    starts a task for each new delivery
     POST, PATCH, DELETE ─▶ delivery-requests ┤
-                                            └─▶ group operations   a cancellation or a new schedule is carried out
+                                             └─▶ group operations   cancels and reschedules
 
-Everything that is wanted of one delivery has its id as the key, and so stays in order. The two groups do not wait
-for one another: what is to be carried out for a delivery whose task is not there yet is tried again.
+Everything that is wanted of one delivery has its id as the key, and so stays in order. The two groups do not
+wait for one another: what is to be done to a delivery whose task is not there yet is tried again.
 """
 
 from __future__ import annotations

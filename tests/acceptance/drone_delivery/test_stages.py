@@ -58,7 +58,7 @@ async def events_of(caller: Caller, delivery_id: str) -> list[Any]:
         {"dropoff": ELSEWHERE},
         {"deadline": "never"},
     ],
-    ids=lambda changes: "+".join(changes),
+    ids="+".join,
 )
 async def test_a_delivery_is_rescheduled_in_what_is_named_and_stays_as_it_is_in_the_rest(
     caller: Caller, changes: dict[str, Any]
@@ -138,7 +138,10 @@ async def test_a_drone_reports_that_it_has_picked_the_package_up_as_often_as_it_
 
     assert [(report.status, report.body) for report in reports] == [(201, b""), (204, b""), (204, b"")]
     assert (await caller.get("delivery", delivery_id, "/status")).json["stage"] == "HeadedToDropoff"
-    assert [event["stage"] for event in await events_of(caller, delivery_id)] == ["Created", "HeadedToDropoff"]
+    assert [event["stage"] for event in await events_of(caller, delivery_id)] == [
+        "Created",
+        "HeadedToDropoff",
+    ]
 
 
 async def test_once_picked_up_a_delivery_is_neither_cancelled_nor_rescheduled(caller: Caller):
@@ -164,7 +167,10 @@ async def test_what_was_cancelled_is_neither_picked_up_nor_rescheduled(caller: C
     delivery_id = await new_delivery(caller)
     await caller.delete("delivery", delivery_id)
 
-    too_late = [await pick_up(caller, delivery_id), await reschedule(caller, delivery_id, deadline="tomorrow")]
+    too_late = [
+        await pick_up(caller, delivery_id),
+        await reschedule(caller, delivery_id, deadline="tomorrow"),
+    ]
 
     assert [answer.status for answer in too_late] == [409, 409]
     assert all("is cancelled" in answer.detail for answer in too_late)
