@@ -157,6 +157,7 @@ class Demo:
         self._tell("no more requests; what was accepted comes to its end")
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
+                await self._until(lambda: self.sight.seen.lag == 0)
                 self.sight.start_over()
                 await self._until_looked()
                 self._closed = self.accepted
@@ -174,10 +175,13 @@ class Demo:
         async with self._looked:
             await self._looked.wait_for(lambda: self._seen_as_of > now)
 
-    async def _until_all_ended(self) -> None:
+    async def _until(self, holds: Callable[[], bool]) -> None:
         await self._until_looked()
         async with self._looked:
-            await self._looked.wait_for(self._all_ended)
+            await self._looked.wait_for(holds)
+
+    async def _until_all_ended(self) -> None:
+        await self._until(self._all_ended)
 
     def _all_ended(self) -> bool:
         states = self.sight.seen.states

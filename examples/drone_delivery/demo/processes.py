@@ -133,6 +133,7 @@ class Processes:
             # How breakers stand is told with every heartbeat: often enough to be watched.
             "BACKSTAY_HEARTBEAT": os.environ.get("BACKSTAY_HEARTBEAT", "1s"),
             "BACKSTAY_STORE": store,
+            "BACKSTAY_STREAMS": f"sqlite:///{folder / 'streams.db'}",
             **{url_variable(name): url for name, url in self.service_urls.items()},
         }
         recipes = [*_services(self.service_ports, folder), *_backstays(port)]
@@ -211,5 +212,5 @@ def _backstays(port: int) -> Iterator[Recipe]:
     listening = ["--roles", "api", "--host", HOST, "--port", str(port)]
     yield Recipe(name=SERVER, command=[*serve, *listening], health=f"http://{HOST}:{port}/readyz")
     for name in WORKERS:
-        roles = "scheduler,agents,supervisor"
+        roles = "ingest,scheduler,agents,supervisor"
         yield Recipe(name=name, command=[*serve, "--roles", roles], health=None)

@@ -64,6 +64,16 @@ class _Agents(msgspec.Struct, frozen=True):
     items: list[_Agent]
 
 
+class _Reading(msgspec.Struct, frozen=True):
+    """How far one group has got in one partition."""
+
+    lag: int
+
+
+class _Stream(msgspec.Struct, frozen=True):
+    groups: list[_Reading]
+
+
 @dataclass(frozen=True, slots=True)
 class AgentSeen:
     """An agent over all processes: calls under way, and how many of its breakers are not closed."""
@@ -92,6 +102,8 @@ class Seen:
     #: Each is up, down, hangs, or gone.
     services: Mapping[str, str] = field(default_factory=dict)
     calls: Calls = field(default_factory=lambda: Calls(total=0, repeated=0))
+    #: What customers handed in and nobody has taken up yet.
+    lag: int = 0
 
     @property
     def counts(self) -> Counter[str]:
@@ -144,6 +156,9 @@ class Sight:
         self.seen.calls = count_calls(self._folder)
         states = await asyncio.gather(*(self._state_of(url) for url in self._services.values()))
         self.seen.services = dict(zip(self._services, states, strict=True))
+        # Before the tasks: what nobody has to take up any more is among them.
+        stream = await self._get("/v1/streams/delivery-requests", _Stream)
+        self.seen.lag = sum(group.lag for group in stream.groups)
         await self._look_at_tasks()
         agents = await self._get("/v1/agents", _Agents)
         self.seen.agents = {agent.name: _summed(agent) for agent in agents.items}
