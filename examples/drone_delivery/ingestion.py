@@ -126,7 +126,7 @@ def _read_schedule(body: bytes) -> NewSchedule:
     """Raises Refused, naming the field that is wrong."""
     named = _in_new_spelling(decode(body, dict[str, Any]))
     changes = decode(msgspec.json.encode(named), Changes)
-    given = {
+    given: dict[str, Any] = {
         "pickup": _location("pickupLocation", changes.pickup_location),
         "dropoff": _location("dropOffLocation", changes.drop_off_location),
         "pickup_time": changes.pickup_time,

@@ -20,9 +20,11 @@ from backstay.definitions.submissions import Submission
 from backstay.domain.breaker import Breaker
 from backstay.domain.recovery import Recovery
 from backstay.domain.retry import Retry
+from backstay.domain.stream import Event
 from backstay.errors import (
     BackstayError,
     Conflict,
+    EventConflict,
     HttpFailed,
     HttpUnavailable,
     IdConflict,
@@ -43,6 +45,8 @@ __all__ = [
     "Breaker",
     "Client",
     "Conflict",
+    "Event",
+    "EventConflict",
     "Handle",
     "HttpAgent",
     "HttpAnswer",

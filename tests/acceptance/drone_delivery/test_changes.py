@@ -143,19 +143,23 @@ async def test_of_deliveries_that_are_cancelled_at_any_moment_each_is_made_or_le
     assert {service for order in orders for service in platform.held_for(order)} == set()
 
 
-async def test_a_cancellation_that_comes_twice_is_done_once(platform: DronePlatform):
+async def test_a_cancellation_that_comes_twice_is_done_once(tmp_path: Path):
     """DX-06."""
-    order = await made(platform)
-
-    async with platform.disturbed("delivery", latency_ms=SLOW):
+    async with drone_platform(tmp_path) as platform:
+        worker = await platform.serve(EVERYTHING)
+        order = await made(platform)
+        worker.kill()
+        await platform.serve(API)
         twice = [await cancel(platform, order) for _ in range(2)]
-    await platform.until(order, "undone")
-    await platform.until_taken_up(OPERATIONS)
-    late = await cancel(platform, order)
 
-    assert [answer.status for answer in twice] == [204, 204]
-    assert (late.status, late.detail) == (409, "the delivery was called off: it was cancelled")
-    assert await stages(platform, order) == ["Created", "Cancelled"]
+        await platform.serve(EVERYTHING)
+        await platform.until(order, "undone")
+        await platform.until_taken_up(OPERATIONS)
+        late = await cancel(platform, order)
+
+        assert [answer.status for answer in twice] == [204, 204]
+        assert (late.status, late.detail) == (409, "the delivery was called off: it was cancelled")
+        assert await stages(platform, order) == ["Created", "Cancelled"]
 
 
 async def test_a_cancellation_outlasts_an_outage_and_the_death_of_who_carries_it_out(tmp_path: Path):
