@@ -6,7 +6,7 @@ submit       the one door through which a task enters the store
 scheduler    runs the workflows: decides the next step of every task, sends it out
 agents       do the steps, each wrapping one service
 supervisor   notices what got stuck and has it taken up again
-ingest       hands the messages of queues to their consumers, or makes tasks of them
+ingest       hands the messages of queues to their consumers, takes the events of streams through pipelines
 store        the durable record: every step, before and after it happens
 domain       the rules, without I/O: states, retries, recovery, undo
 """
@@ -15,12 +15,13 @@ from backstay.agents.http import HttpAgent
 from backstay.agents.http_answers import HttpAnswer
 from backstay.app import App
 from backstay.client import Client, Handle
+from backstay.definitions.batches import Checkpoint
 from backstay.definitions.calls import current_step, now, race, random, sleep, start, uuid4, wait_for
 from backstay.definitions.submissions import Submission
 from backstay.domain.breaker import Breaker
 from backstay.domain.recovery import Recovery
 from backstay.domain.retry import Retry
-from backstay.domain.stream import Event
+from backstay.domain.stream import Appended, Event
 from backstay.errors import (
     BackstayError,
     Conflict,
@@ -41,8 +42,10 @@ from backstay.messaging.message import Message
 
 __all__ = [
     "App",
+    "Appended",
     "BackstayError",
     "Breaker",
+    "Checkpoint",
     "Client",
     "Conflict",
     "Event",

@@ -19,7 +19,6 @@ from backstay.domain.durations import describe
 from backstay.domain.states import TaskState
 from backstay.domain.task import NewTask, TaskRecord, check_id
 from backstay.errors import (
-    Closed,
     Conflict,
     InvalidInput,
     InvalidRequest,
@@ -29,6 +28,7 @@ from backstay.errors import (
 from backstay.mailroom import Mailroom
 from backstay.messaging.exchange import Exchange
 from backstay.messaging.handles import QueueHandle, TopicHandle
+from backstay.messaging.logs import log_of
 from backstay.messaging.stream import Log
 from backstay.messaging.stream_handle import StreamHandle
 from backstay.messaging.streams import Streams
@@ -37,6 +37,7 @@ from backstay.outcomes import Outcomes
 from backstay.settings import Settings
 from backstay.store.base import Store, Submitted
 from backstay.store.records import Remembered
+from backstay.streamroom import Streamroom
 from backstay.submit import CompleteBy, Door
 from backstay.views import Task
 
@@ -92,19 +93,18 @@ class Client(Operator):
         self._door = Door(store, registry, settings=settings, clock=clock)
         self._outcomes = Outcomes(store)
         self.exchange = Exchange(store.queues, registry, settings=settings, clock=clock)
-        self._streams = None if log is None else Streams(log, registry, settings=settings, clock=clock)
+        log = log_of(settings) if log is None else log
+        self.streams = Streams(log, registry, settings=settings, clock=clock, groups=store.groups)
 
-    def close(self) -> None:
+    async def open(self, *, must_exist: bool = False) -> None:
+        """Connect to what is beside the store."""
+        await self.streams.log.open(must_exist=must_exist)
+
+    async def close(self) -> None:
         self._outcomes.close()
         self.exchange.close()
-        if self._streams is not None:
-            self._streams.close()
-
-    @property
-    def streams(self) -> Streams:
-        if self._streams is None:
-            raise Closed("this client was opened without a log of streams")
-        return self._streams
+        self.streams.close()
+        await self.streams.log.close()
 
     # Queues and streams
 
@@ -112,6 +112,13 @@ class Client(Operator):
     def mailroom(self) -> Mailroom:
         """Whoever looks after queues: what is in them, and what was set aside."""
         return Mailroom(self.exchange, settings=self._settings, clock=self._clock, act=self._act)
+
+    @property
+    def streamroom(self) -> Streamroom:
+        """Whoever looks after streams: what is in them, how far groups have got, what was set aside."""
+        return Streamroom(
+            self.streams, self._store.groups, settings=self._settings, clock=self._clock, act=self._act
+        )
 
     def queue(self, name: str) -> QueueHandle:
         """A queue that the application, or somebody else, declares."""

@@ -5,7 +5,8 @@ BackstayError
 │   ├── InvalidDefinition        a workflow, step or agent is declared wrongly
 │   ├── InvalidSetting           a setting is unknown or out of range
 │   ├── InvalidId                an id does not fit the pattern
-│   ├── InvalidInput             a value does not fit the declared type, or is not JSON
+│   ├── InvalidInput             a value does not fit the declared type, or has no JSON form
+│   │   └── NotJson                  a text is not JSON
 │   ├── InvalidJob               a member of a job's definition is wrong
 │   ├── PayloadTooLarge          a value is larger than the payload limit
 │   ├── Unknown                  what it names is not there
@@ -77,6 +78,10 @@ class InvalidId(InvalidRequest):
 
 class InvalidInput(InvalidRequest):
     """A value does not fit the declared type, or has no JSON form."""
+
+
+class NotJson(InvalidInput):
+    """What was to be JSON is not."""
 
 
 class InvalidJob(InvalidRequest):

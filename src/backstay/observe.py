@@ -29,6 +29,11 @@ MESSAGE_DEAD: Final = "message_dead"
 MESSAGE_LOCK_LOST: Final = "message_lock_lost"
 MESSAGE_ABANDONED: Final = "message_abandoned"
 STATUS_LOST: Final = "status_lost"
+PARTITION_TAKEN: Final = "partition_taken"
+PARTITION_LOST: Final = "partition_lost"
+EVENT_QUARANTINED: Final = "event_quarantined"
+OFFSET_AHEAD: Final = "offset_ahead"
+QUARANTINE_FULL: Final = "quarantine_full"
 
 counters: Final[Counter[str]] = Counter()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import backstay.store
-from backstay.store.sqlfile import parse
+from backstay.sql.queries import parse
 
 STORE = Path(backstay.store.__file__).parent
 

@@ -20,12 +20,12 @@ from backstay.domain.lease import Leader, Owner
 from backstay.domain.step import StepRecord
 from backstay.domain.task import TaskRecord
 from backstay.errors import BackstayError
+from backstay.sql.queries import load_queries
 from backstay.store.base import Claimed, InstanceRecord, Standing, Store, Submitted
 from backstay.store.postgres import PostgresStore
 from backstay.store.postgres.tables import SHAPE as POSTGRES_SHAPE
 from backstay.store.postgres.url import address_of
 from backstay.store.rows import Payloads, Row, Shape, value_of
-from backstay.store.sqlfile import load_queries
 from backstay.store.sqlite import SqliteStore
 from backstay.store.sqlite.rows import SHAPE as SQLITE_SHAPE
 from backstay.testing.promises.holder import Holder

@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from backstay.sql.migrations import load_migrations
 from backstay.store.base import Store
-from backstay.store.migrate import load_migrations
 from backstay.store.postgres.tables import Tables
 from backstay.store.sqlite import SqliteStore
 from tests.support.databases import TABLES, Database, PostgresDatabase, Row, SqliteDatabase

@@ -7,6 +7,7 @@ line, and at the services' own files.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import sqlite3
@@ -242,15 +243,15 @@ class DronePlatform:
             cursor = f"&cursor={page['next']}"
 
     async def until_taken_up(self, *groups: str) -> None:
-        """Until these groups, or that which starts tasks, have passed every event."""
-        names = groups or (SCHEDULER,)
-        await eventually(
-            lambda: self.stream.lag(*names), lambda lag: lag == 0, what=f"the end of the stream for {names}"
-        )
+        """Until each of these groups has passed every event."""
+        for group in groups:
+            await eventually(
+                functools.partial(self.stream.lag, group), lambda lag: lag == 0, what=f"{group} at the end"
+            )
 
     async def until_all_have_ended(self) -> dict[str, str]:
         """The states by id, once nothing waits to be taken up and no task moves any more."""
-        await self.until_taken_up()
+        await self.until_taken_up(SCHEDULER)
         query = "".join(f"&state={state}" for state in _UNFINISHED)
 
         async def look() -> list[Any]:

@@ -24,12 +24,12 @@ class RequestStream:
         standing = await self._standing()
         return sum(one["end"] - one["first"] for one in standing["partitions"])
 
-    async def lag(self, *groups: str) -> int:
-        """How many events these groups, or any, have yet to pass."""
+    async def lag(self, group: str) -> int:
+        """How many events a group has yet to pass."""
         standing = await self._standing()
-        of_groups = [one["lag"] for one in standing["groups"] if not groups or one["group"] in groups]
-        # A group that has never held a partition has yet to pass everything.
-        return sum(of_groups) if of_groups else await self.events()
+        behind = {one["partition"]: one["lag"] for one in standing["groups"] if one["group"] == group}
+        # One that was never read for the group is yet to pass as a whole.
+        return sum(behind.get(one["partition"], one["end"] - one["first"]) for one in standing["partitions"])
 
     async def events_of(self, delivery_id: str) -> list[Any]:
         """The bodies of the events under this key, in order."""

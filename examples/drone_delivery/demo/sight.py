@@ -17,6 +17,8 @@ import msgspec
 from drone_delivery.demo.load import authorization
 from drone_delivery.services.books import Calls, count_calls
 
+STREAM: Final = "delivery-requests"
+GROUPS: Final = ("scheduler", "operations")
 ENDED: Final = frozenset({"processed", "undone", "error", "undo_failed", "cancelled"})
 PAGE: Final = 1_000
 _AT_ONCE: Final = aiohttp.ClientTimeout(total=0.5)
@@ -64,14 +66,28 @@ class _Agents(msgspec.Struct, frozen=True):
     items: list[_Agent]
 
 
+class _Partition(msgspec.Struct, frozen=True):
+    partition: int
+    first: int
+    end: int
+
+
 class _Reading(msgspec.Struct, frozen=True):
     """How far one group has got in one partition."""
 
+    group: str
+    partition: int
     lag: int
 
 
 class _Stream(msgspec.Struct, frozen=True):
+    partitions: list[_Partition]
     groups: list[_Reading]
+
+    def lag(self, group: str) -> int:
+        """What a group has yet to pass; a partition that was never read for it as a whole."""
+        behind = {one.partition: one.lag for one in self.groups if one.group == group}
+        return sum(behind.get(one.partition, one.end - one.first) for one in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +118,7 @@ class Seen:
     #: Each is up, down, hangs, or gone.
     services: Mapping[str, str] = field(default_factory=dict)
     calls: Calls = field(default_factory=lambda: Calls(total=0, repeated=0))
-    #: What customers handed in and nobody has taken up yet.
+    #: How many events the group that is further behind has yet to pass.
     lag: int = 0
 
     @property
@@ -157,8 +173,8 @@ class Sight:
         states = await asyncio.gather(*(self._state_of(url) for url in self._services.values()))
         self.seen.services = dict(zip(self._services, states, strict=True))
         # Before the tasks: what nobody has to take up any more is among them.
-        stream = await self._get("/v1/streams/delivery-requests", _Stream)
-        self.seen.lag = sum(group.lag for group in stream.groups)
+        stream = await self._get(f"/v1/streams/{STREAM}", _Stream)
+        self.seen.lag = max(stream.lag(group) for group in GROUPS)
         await self._look_at_tasks()
         agents = await self._get("/v1/agents", _Agents)
         self.seen.agents = {agent.name: _summed(agent) for agent in agents.items}

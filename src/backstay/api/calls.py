@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from backstay.api.access import Caller, Keyring
 from backstay.api.admission import Admission
+from backstay.api.contents import Lobby
 from backstay.api.lookouts import Lookouts
 from backstay.api.ports import Ports
 from backstay.api.sampled import Sampled
@@ -60,6 +61,7 @@ class Service:
     hindrance: Hindrance
     watchers: Watchers
     lookouts: Lookouts
+    lobby: Lobby
     # The OpenAPI document.
     document: Mapping[str, Any]
 

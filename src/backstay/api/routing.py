@@ -21,10 +21,12 @@ from starlette.routing import Route as PathRoute
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from backstay.api import bodies
+from backstay.api import bodies, contents
 from backstay.api.calls import Call, Header, Nothing, Reply, Service
+from backstay.api.contents import Content
 from backstay.api.parameters import Parameters, query_pairs
 from backstay.api.problems import METHOD_NOT_ALLOWED, NOT_JSON, UNKNOWN_PATH, Kind, Refused
+from backstay.domain import jsontext
 from backstay.domain.access import Role
 from backstay.errors import BackstayError
 
@@ -77,6 +79,11 @@ class Route:
         return self.method in _WITH_BODY
 
     @cached_property
+    def takes_content(self) -> bool:
+        """Whether the handler reads the body itself."""
+        return self.shape.body is Content
+
+    @cached_property
     def shape(self) -> Shape:
         hints = typing.get_type_hints(self.handler, include_extras=True)
         answer = hints["return"]
@@ -119,8 +126,15 @@ class Resource:
         request = Request(scope, receive)
         route = self._route(request.method)
         request.state.caller.check_may(route.role)
-        response = as_response(await route.handler(await _call(route, request, self._service)), route)
+        if route.takes_content:
+            async with self._service.lobby.turn(request):
+                response = await self._answered(route, request)
+        else:
+            response = await self._answered(route, request)
         await response(scope, receive, send)
+
+    async def _answered(self, route: Route, request: Request) -> Response:
+        return as_response(await route.handler(await _call(route, request, self._service)), route)
 
     def _route(self, method: str) -> Route:
         route = self._routes.get(method)
@@ -154,10 +168,12 @@ def _headers(route: Route, request: Request) -> dict[str, str]:
 
 async def _body(route: Route, request: Request, service: Service) -> Any:
     bytes_max = service.ports.settings.payload_bytes_max + bodies.MARGIN_BYTES
+    if route.takes_content:
+        return await contents.read(request, bytes_max=bytes_max)
     raw = await bodies.read(request, bytes_max=bytes_max)
     if raw:
         bodies.check_media_type(request)
-        return bodies.fitted(bodies.parsed(raw), route.shape.body)
+        return bodies.fitted(jsontext.value_of(raw), route.shape.body)
     if not route.shape.body_may_be_missing:
         raise Refused(NOT_JSON, "the body is empty; send a JSON object")
     return None if route.shape.body is Any else route.shape.body()

@@ -19,8 +19,8 @@ from backstay.domain.states import TaskState
 from backstay.errors import StoreUnavailable
 from backstay.runtime import connected, open_store
 from backstay.settings import Settings
+from backstay.sql.migrations import load_migrations
 from backstay.store.base import TaskFilter
-from backstay.store.migrate import load_migrations
 from backstay.store.records import AlertFilter
 from backstay.views import SupervisorView
 

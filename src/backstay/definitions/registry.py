@@ -15,7 +15,7 @@ from backstay.errors import InvalidDefinition, UnknownWorkflow
 
 
 class Registry:
-    """Everything by its name: workflows by version too, who reads a stream by group, what is mounted by path."""
+    """All of it by name: workflows by version as well, who reads a stream by group, mounts by path."""
 
     def __init__(self) -> None:
         self.workflows: dict[tuple[str, int], Workflow[..., Any]] = {}

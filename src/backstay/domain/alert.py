@@ -19,6 +19,7 @@ class AlertKind(StrEnum):
     WORKFLOW_PAUSED = "workflow_paused"  # too many recoveries of one workflow
     AGENT_PAUSED = "agent_paused"  # too many recoveries of one agent's steps
     SUBMISSION_CONFLICT = "submission_conflict"  # a message names a task that has other content
+    QUARANTINE = "quarantine"  # a group sets events aside that it cannot process
 
 
 #: Which alert tells of a pause that the supervisor made.

@@ -18,3 +18,7 @@ def control_target(subject: Subject, name: str) -> str:
 
 def queue_target(name: str) -> str:
     return f"queue:{name}"
+
+
+def group_target(stream: str, name: str) -> str:
+    return f"group:{stream}/{name}"

@@ -4,7 +4,10 @@ wire       a scheduler asks an agent to do a step; the agent replies, or falls s
 queue      messages under a lock: what every backend of queues can do
 exchange   where a process sends and receives
 handles    a queue and a topic, message a message, as programs hold them
-stream     partitioned, append-only: what every log of events can do
+stream     events in partitions, read by anybody: what every log can do
 streams    where a process appends and reads; stream_handle a stream as programs hold it
+lines      events that come as lines of JSON
+logs       which log a setting names
+embedded/  the log of one host, in a file
 bell       calls those who wait for a message, or an event
 """

@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from backstay.domain.stream import Appended, EventRecord, GroupStanding, NewEvent, Slice, Stream, StreamStanding
+from backstay.domain.stream import (
+    Appended,
+    EventRecord,
+    GroupStanding,
+    NewEvent,
+    Slice,
+    Stream,
+    StreamStanding,
+)
 from backstay.errors import BackstayError
 
 #: Called with the names of streams to which something was appended; None: to any of them.

@@ -76,8 +76,12 @@ class Streams:
         declared = self._registry.streams.get(name)
         if declared is None or name in self._made:
             return
-        await self.declare(await self._terms(declared))
+        await self.declare_as(declared)
         self._made.add(name)
+
+    async def declare_as(self, declared: StreamDefinition) -> bool:
+        """Make a stream as declared, or let its terms count for it; whether it is new. Raises Conflict."""
+        return await self.declare(await self._terms(declared))
 
     async def _terms(self, declared: StreamDefinition) -> Stream:
         """With the partitions that the stream has, if the application leaves that open."""
@@ -194,6 +198,11 @@ class Streams:
             return await self.log.stream(name)
         except UnknownStream:
             return None
+
+    async def known(self, name: str) -> Stream:
+        """The stream of this name, which is made if the application declares it. Raises UnknownStream."""
+        await self.make(check_id(name, name="name of the stream"))
+        return await self.log.stream(name)
 
     async def standings(
         self, *, names: Sequence[str] | None = None, after: str = "", limit: int

@@ -18,6 +18,7 @@ from backstay.domain.lease import Owner
 from backstay.errors import Unavailable
 from backstay.ingest.role import Ingest
 from backstay.messaging.exchange import Exchange
+from backstay.messaging.streams import Streams
 from backstay.observe import DRAIN_CUT_SHORT, DRAINING, STORE_UNAVAILABLE, emit
 from backstay.pulse import Pulse
 from backstay.runtime.roles import Role, Roles
@@ -55,6 +56,7 @@ class Instance:
         random: Random,
         roles: Roles,
         exchange: Exchange,
+        streams: Streams,
     ) -> None:
         self._owner = owner
         self._store = store
@@ -91,7 +93,16 @@ class Instance:
         self._supervisor = self._new_supervisor() if Role.SUPERVISOR in roles else None
         self._ingest: Ingest | None = None
         if Role.INGEST in roles:
-            self._ingest = Ingest(registry, exchange, store=store, settings=settings, clock=clock)
+            self._ingest = Ingest(
+                registry,
+                exchange,
+                streams,
+                owner=owner,
+                store=store,
+                settings=settings,
+                clock=clock,
+                random=random,
+            )
 
     async def run(self) -> None:
         """All roles, until cancelled. Raises LeaseLost when this instance was declared dead."""

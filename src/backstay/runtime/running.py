@@ -16,6 +16,7 @@ from backstay.clock import Clock
 from backstay.definitions.registry import Registry
 from backstay.domain.lease import Owner
 from backstay.errors import LeaseLost, StoreUnavailable, Unavailable
+from backstay.messaging.stream import Log
 from backstay.observe import INSTANCE_DEAD, STORE_UNAVAILABLE, emit
 from backstay.runtime.instance import RECONNECT_SECONDS, Instance
 from backstay.runtime.interpreter import set_up_for_roles
@@ -38,7 +39,9 @@ class Running:
         clock: Clock | None = None,
         random: Random | None = None,
         roles: Roles = EMBEDDED,
+        log: Log | None = None,
     ) -> None:
+        self._log = log
         self._registry = registry
         self._settings = settings
         self._store = store or open_store(settings)
@@ -56,11 +59,15 @@ class Running:
     async def __aenter__(self) -> Self:
         self._registry.check()
         await self._store.open()
-        self.client = Client(self._store, self._registry, settings=self._settings, clock=self.clock)
+        self.client = Client(
+            self._store, self._registry, settings=self._settings, clock=self.clock, log=self._log
+        )
         try:
+            await self.client.open()
             await self.client.exchange.declare_all()
+            await self.client.streams.declare_all()
         except BaseException:
-            self.client.close()
+            await self.client.close()
             await self._store.close()
             raise
         self._body = asyncio.current_task()
@@ -78,7 +85,7 @@ class Running:
         async with contextlib.AsyncExitStack() as closing:
             closing.push_async_callback(self._store.close)
             if self.client is not None:
-                closing.callback(self.client.close)
+                closing.push_async_callback(self.client.close)
             for agent in self._registry.agents.values():
                 closing.push_async_callback(agent.close)
             with contextlib.suppress(asyncio.CancelledError):
@@ -151,6 +158,7 @@ class Running:
             random=self._random,
             roles=self._roles,
             exchange=self.client.exchange,
+            streams=self.client.streams,
         )
 
     async def _register(self) -> Owner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 
 from backstay.client import Client
@@ -85,10 +85,13 @@ async def connected(
 ) -> AsyncIterator[Client]:
     """A client on an open store. Runs no role: tasks are moved by other processes."""
     opened = store or open_store(settings)
-    await opened.open(must_exist=must_exist)
     client = Client(opened, registry, settings=settings, clock=clock or StoreClock(opened))
+    await opened.open(must_exist=must_exist)
     try:
+        await client.open(must_exist=must_exist)
         yield client
     finally:
-        client.close()
-        await opened.close()
+        # Each of them whatever the other raises.
+        async with AsyncExitStack() as closing:
+            closing.push_async_callback(opened.close)
+            closing.push_async_callback(client.close)

@@ -3,7 +3,5 @@
 base       the verbs: each is one transaction, none knows a policy
 callers    which connections of callers a task can be entered through
 commit     group commit: many transitions, one transaction, each refused on its own
-migrate    numbered schema changes with checksums
-sqlfile    named queries out of .sql files
 sqlite/    one file, one writer thread, readers beside it
 """

@@ -9,6 +9,7 @@ supervision   what the store does for the supervisor: who leads, what nobody mov
 records       what it keeps for operators: controls, alerts, the audit trail, tokens
 queues        messages in queues (``messaging.queue``)
 requests      what it carries between schedulers and agents in other processes
+groups        how far the readers of streams have got, and what they set aside
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from backstay.domain.task import NewTask, Signal, TaskRecord
 from backstay.errors import BackstayError
 from backstay.messaging.queue import Queues
 from backstay.store.accepting import Accept
+from backstay.store.groups import Groups
 from backstay.store.records import Records
 from backstay.store.requests import Mail, Requests
 from backstay.store.supervision import Supervision
@@ -229,6 +231,9 @@ class Store(Protocol):
     @property
     def requests(self) -> Requests: ...
 
+    @property
+    def groups(self) -> Groups: ...
+
     async def open(self, *, must_exist: bool = False) -> None:
         """Connect and bring the schema up to date. Raises StoreTooNew for a newer schema.
 
@@ -346,5 +351,5 @@ class Store(Protocol):
     async def tasks(self, wanted: TaskFilter) -> list[TaskRecord]:
         """Newest first; inputs and outputs are left out."""
 
-    async def backlog(self, *, at_most: int) -> int:
-        """How many tasks wait to be claimed, counted no further than ``at_most``."""
+    async def backlog(self, *, at_most: int, workflow: str | None = None) -> int:
+        """How many tasks (of one workflow) wait to be claimed, counted no further than ``at_most``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -11,8 +11,17 @@ from backstay.domain.access import TOKENS_MAX, Token
 from backstay.domain.alert import Alert
 from backstay.domain.control import Control, workflow_goes_on
 from backstay.domain.states import SETTLED, TaskState
+from backstay.domain.stream import Group
 from backstay.domain.task import NewTask, TaskRecord
-from backstay.errors import BackstayError, IdConflict, InvalidRequest, UnknownAlert
+from backstay.errors import (
+    BackstayError,
+    Conflict,
+    IdConflict,
+    InvalidRequest,
+    UnknownAlert,
+    UnknownEvent,
+    UnknownGroup,
+)
 from backstay.store.base import Changes, Submitted, TaskFilter
 from backstay.store.records import AlertFilter, AuditFilter
 from backstay.store.rows import Row
@@ -173,3 +182,24 @@ def check_room_for_token(tokens: int) -> None:
     """``tokens`` counts the new one."""
     if tokens > TOKENS_MAX:
         raise InvalidRequest(f"there are {TOKENS_MAX:,} tokens, revoked ones included, which is the limit")
+
+
+# Groups of streams
+
+
+def check_forgettable(group: Group, partitions: Sequence[int], readers: Sequence[str]) -> None:
+    """``readers``: the instances that live, and read for the group."""
+    if not partitions:
+        raise UnknownGroup(group.stream, group.name)
+    if readers:
+        raise Conflict(
+            f"group {group.name!r} of stream {group.stream!r} is read by {', '.join(readers)};"
+            " stop that first: what is forgotten while somebody reads begins anew at once"
+        )
+
+
+def check_event_ids(stream: str, ids: Sequence[int] | None, found: Collection[int] | None = None) -> None:
+    """Whether they can be ids, before anybody looks for them; and then, whether all were ``found``."""
+    for one in ids or ():
+        if not 0 < one <= _KEY_MAX or (found is not None and one not in found):
+            raise UnknownEvent(stream, one)

@@ -102,9 +102,9 @@ def _report_of(stored: str) -> Report:
         return Report()
 
 
-def _as_text(message: str) -> str:
+def storable(message: str, *, length_max: int = MESSAGE_LENGTH_MAX) -> str:
     """``message`` as every database can keep it: what a service said may be anything, and of any length."""
-    return message[:MESSAGE_LENGTH_MAX].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    return message[:length_max].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 class Outgoing:
@@ -363,7 +363,7 @@ class Shape:
 
     def alert_row(self, alert: NewAlert, at: datetime) -> Row:
         """The parameters of ``insert_alert``."""
-        message = _as_text(alert.message)
+        message = storable(alert.message)
         return (alert.kind, alert.target, alert.task_id, alert.step, message, self.stored(at))
 
     def entry(self, row: Row) -> Entry:

@@ -12,9 +12,9 @@ import pytest
 
 from backstay import App, Client, Handle
 from backstay.errors import StoreUnavailable
+from backstay.sql.sqlite import connection as sqlite_connection
 from backstay.store.base import Changes
 from backstay.store.postgres import PostgresStore, submissions
-from backstay.store.sqlite import connection as sqlite_connection
 from tests.support.databases import PostgresDatabase, SqliteDatabase
 from tests.support.running import eventually
 

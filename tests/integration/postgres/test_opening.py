@@ -16,13 +16,13 @@ import psycopg
 import pytest
 
 from backstay.errors import BackstayError, InvalidSetting, StoreTooNew, StoreUnavailable
+from backstay.sql.migrations import load_migrations
+from backstay.sql.queries import load_queries, numbered
 from backstay.store.base import Report, TaskFilter
-from backstay.store.migrate import load_migrations
 from backstay.store.postgres import PostgresStore
 from backstay.store.postgres import schema as migrations
 from backstay.store.postgres.connection import Server
 from backstay.store.postgres.url import address_of
-from backstay.store.sqlfile import load_queries, numbered
 from backstay.testing import ManualClock
 from backstay.testing.promises.holder import submitted
 from tests.integration.postgres.schema import OpenStore, Schema

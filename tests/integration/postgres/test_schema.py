@@ -16,11 +16,11 @@ import pytest
 from psycopg.sql import Literal
 
 from backstay.domain.states import STEP_ARROWS, TASK_ARROWS, StepState, TaskState
+from backstay.sql.queries import load_queries, numbered
 from backstay.store.postgres import PostgresStore
 from backstay.store.postgres.schema import migrate
 from backstay.store.postgres.tables import Tables
 from backstay.store.postgres.url import address_of
-from backstay.store.sqlfile import load_queries, numbered
 from backstay.testing.records import NOON, a_step, a_task, replace
 from tests.support.postgres import PostgresServer, schema_name
 
@@ -28,8 +28,10 @@ FRAGMENTS = {
     "alert_columns",
     "control_columns",
     "entry_columns",
+    "holding_columns",
     "instance_columns",
     "is_due",
+    "is_free",
     "is_late",
     "message_columns",
     "micros",
@@ -39,6 +41,7 @@ FRAGMENTS = {
     "is_under_way",
     "is_waited_for",
     "now",
+    "quarantine_columns",
     "queue_columns",
     "request_columns",
     "round_columns",
@@ -276,8 +279,14 @@ SELECT 1, 'm' || n, '{}', CASE WHEN n % 3 = 0 THEN 's' || n % 50 END, 0, state, 
  CROSS JOIN LATERAL (SELECT CASE WHEN n <= 19000 THEN 'dead' WHEN n % 3 = 0 THEN 'behind'
                                  WHEN n % 5 = 0 THEN 'locked' WHEN n % 7 = 0 THEN 'waiting'
                                  ELSE 'ready' END) AS one (state);
+INSERT INTO checkpoint (stream, grp, partition, checkpoint, holder, epoch, updated_at)
+SELECT 's' || stream, 'g' || grp, partition, 7, 'instance-1', 1, '2030-01-01'
+  FROM generate_series(1, 10) stream, generate_series(1, 10) grp, generate_series(0, 31) partition;
+INSERT INTO quarantine (stream, grp, partition, "offset", enqueued_at, reason, at, resubmitted, body)
+SELECT 's' || n % 200, 'g' || n % 7, n % 32, n, '2030-01-01', 'no', '2030-01-01', n % 1000 = 1, '1'
+  FROM generate_series(1, 20000) n;
 INSERT INTO message_id (queue_key, id, sequence, until) SELECT 1, id, sequence, '2030-01-01' FROM message;
-ANALYZE instance, task, step, signal, payload, queue, message, message_id;
+ANALYZE instance, task, step, signal, payload, queue, message, message_id, checkpoint, quarantine;
 """
 
 #: What the parameters of a query are like; those that are missing here are NULL.
@@ -290,6 +299,8 @@ VALUES: dict[str, Any] = {
     "at_most": 100,
     "crashes": 1,
     "grace": timedelta(0),
+    "grp": "g1",
+    "holder": "instance-1",
     "after": 0,
     "counted": 100,
     "id": "instance-1",
@@ -300,12 +311,17 @@ VALUES: dict[str, Any] = {
     "limit": 100,
     "now": NOON,
     "owner": "instance-1",
+    "partition": 1,
+    "partitions": [1, 2],
     "queue_keys": [1],
     "queues": ["orders"],
     "secrets": ["secret"],
     "sequences": [19_500],
+    "quarantined": [19_500],
     "state": "error",
+    "stream": "s1",
     "versions": [1],
+    "workflow": "ship",
     "workflows": ["ship"],
 }
 
@@ -391,6 +407,7 @@ every_mode = pytest.mark.parametrize("mode", ["force_custom_plan", "force_generi
     [
         ("claim_tasks", "task_claimable"),
         ("count_claimable", "task_claimable"),
+        ("count_claimable_of", "task_claimable"),
         ("call_for_agent", "task_unusual"),
         ("expire_runs", "task_locked"),
         ("expire_runs", "task_hard_end"),
@@ -425,6 +442,10 @@ every_mode = pytest.mark.parametrize("mode", ["force_custom_plan", "force_generi
         ("expired_messages", "message_expires"),
         ("take_turns", "message_session"),
         ("known_ids", "message_id_pkey"),
+        ("move_checkpoints", "checkpoint_pkey"),
+        ("free_partitions", "checkpoint_pkey"),
+        ("holdings_of", "checkpoint_pkey"),
+        ("list_resubmitted", "quarantine_resubmitted"),
     ],
 )
 def test_a_query_that_runs_all_the_time_reads_only_rows_that_are_alive(
@@ -441,7 +462,7 @@ QUERIES = sorted(set(load_queries("backstay.store.postgres", schema="any")) - FR
 def test_no_query_walks_through_a_whole_table_of_tasks_steps_or_signals(
     planner: Planner, query: str, mode: str
 ):
-    tables = {"task", "step", "signal", "payload", "message", "message_id"}
+    tables = {"task", "step", "signal", "payload", "message", "message_id", "checkpoint", "quarantine"}
 
     walks = [scan for scan in planner.scans(query, mode) if scan.how == "Seq Scan" and scan.table in tables]
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from backstay.errors import InvalidSetting, StoreTooNew, StoreUnavailable
+from backstay.sql.migrations import load_migrations
+from backstay.sql.sqlite import schema
 from backstay.store.base import Report
-from backstay.store.migrate import load_migrations
-from backstay.store.sqlite import SqliteStore, schema
+from backstay.store.sqlite import SqliteStore
 from backstay.testing import ManualClock
 from tests.integration.sqlite.file import OpenStore, change, rows
 

@@ -11,9 +11,10 @@ import pytest
 
 from backstay.domain.states import TaskState
 from backstay.errors import StoreUnavailable, UnknownTask
+from backstay.sql.migrations import load_migrations
+from backstay.sql.sqlite import connection
 from backstay.store.base import Changes
-from backstay.store.migrate import load_migrations
-from backstay.store.sqlite import SqliteStore, connection, writer
+from backstay.store.sqlite import SqliteStore, writer
 from backstay.store.supervision import Freed
 from backstay.testing import ManualClock
 from backstay.testing.promises.holder import Holder, submitted

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from backstay.domain.states import STEP_ARROWS, TASK_ARROWS, StepState, TaskState
-from backstay.store.sqlfile import load_queries
-from backstay.store.sqlite.connection import connect
+from backstay.sql.queries import load_queries
+from backstay.sql.sqlite.connection import connect
+from backstay.sql.sqlite.schema import migrate
 from backstay.store.sqlite.rows import SHAPE
-from backstay.store.sqlite.schema import migrate
 from backstay.store.sqlite.tables import Tables, prepare
 from backstay.testing.records import a_step, a_task
 
@@ -28,14 +28,17 @@ FRAGMENTS = {
     "claimed_table",
     "control_columns",
     "entry_columns",
+    "holding_columns",
     "instance_columns",
     "is_due",
+    "is_free",
     "is_overdue",
     "is_overrun",
     "is_past_its_end",
     "is_under_way",
     "is_waited_for",
     "message_columns",
+    "quarantine_columns",
     "queue_columns",
     "request_columns",
     "round_columns",
@@ -50,7 +53,7 @@ FRAGMENTS = {
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     database = connect(tmp_path / "schema.db", readonly=False)
-    migrate(database)
+    migrate(database, "backstay.store.sqlite")
     prepare(database, QUERIES)
     yield database
     database.close()
@@ -159,12 +162,15 @@ def test_what_stands_in_the_audit_trail_stays(database: sqlite3.Connection, chan
 # The plans
 
 #: Parameters that are lists, and travel as JSON.
-LISTS = {"keys", "ids", "states", "wanted", "locks", "names", "sequences", "settlements", "turns"}
+LISTS = {
+    *("keys", "ids", "states", "wanted", "locks", "names", "sequences", "settlements", "turns"),
+    *("entered", "gone", "holdings", "moves", "partitions", "quarantined", "settled"),
+}
 
 
 def plan_of(database: sqlite3.Connection, query: str) -> list[str]:
     """How SQLite will go about a query."""
-    width = {"put_step": 20, "insert_messages": 12, "remember_ids": 4}.get(query, 0)
+    width = {"put_step": 20, "insert_messages": 12, "remember_ids": 4, "set_aside": 11}.get(query, 0)
     text = QUERIES[query].replace("{rows}", f"({', '.join('?' * width)})")
     # Parts of a trigger: what they read of its row is given to them.
     text = re.sub(r"RAISE\(.*?\)", "1", text.replace("NEW.", ":"))
@@ -180,6 +186,7 @@ def plan_of(database: sqlite3.Connection, query: str) -> list[str]:
     [
         ("find_claimable", "task_claimable (workflow=? AND version=?)"),
         ("count_claimable", "task_claimable"),
+        ("count_claimable_of", "task_claimable (workflow=?)"),
         ("call_for_agent", "task_unusual (state=?)"),
         ("expire_runs", "task_locked (complete_by<?)"),
         ("expire_runs", "task_hard_end (hard_end>? AND hard_end<?)"),
@@ -209,6 +216,11 @@ def plan_of(database: sqlite3.Connection, query: str) -> list[str]:
         ("take_turns", "message_session (queue_key=? AND session=? AND state=?)"),
         ("list_dead", "message_dead (queue_key=? AND sequence>?)"),
         ("forget_ids", "message_id_until (until<?)"),
+        ("list_quarantined", "quarantine_stream (stream=? AND id>?)"),
+        ("list_quarantined_of", "quarantine_group (stream=? AND grp=? AND id>?)"),
+        ("list_resubmitted", "quarantine_resubmitted (stream=? AND grp=?)"),
+        ("quarantined_to_resubmit", "quarantine_stream (stream=?)"),
+        ("insert_alert_once", "alert_open_of (target=?)"),
     ],
 )
 def test_a_query_that_runs_all_the_time_reads_only_rows_that_are_alive(
@@ -224,5 +236,5 @@ def test_no_query_walks_through_a_whole_table_of_tasks_steps_or_signals(
     assert not [
         line
         for line in plan_of(database, query)
-        if re.fullmatch(r"SCAN (task|step|signal|payload|message|message_id)", line)
+        if re.fullmatch(r"SCAN (task|step|signal|payload|message|message_id|checkpoint|quarantine)", line)
     ]

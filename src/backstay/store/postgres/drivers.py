@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from backstay.errors import InvalidRequest
+from backstay.sql.queries import numbered, pyformat
 from backstay.store.callers import Kind, check_dialect, closed_connection
 from backstay.store.postgres.entering import Statement
 from backstay.store.postgres.tables import Queries
 from backstay.store.rows import Row
-from backstay.store.sqlfile import numbered, pyformat
 
 # What psycopg and libpq call IDLE: no transaction is open.
 _IDLE: Final = 0

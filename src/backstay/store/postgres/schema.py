@@ -7,7 +7,7 @@ from typing import Final
 import asyncpg
 
 from backstay.errors import InvalidSetting, StoreUnavailable
-from backstay.store.migrate import Migration, load_migrations, outstanding
+from backstay.sql.migrations import Migration, load_migrations, outstanding
 from backstay.store.postgres.tables import Tables
 from backstay.store.postgres.url import Address
 

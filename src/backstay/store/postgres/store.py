@@ -20,6 +20,7 @@ from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import Closed, LeaseLost, StoreUnavailable
+from backstay.sql.queries import load_queries, numbered
 from backstay.store.accepting import Accept
 from backstay.store.base import (
     Amend,
@@ -48,6 +49,7 @@ from backstay.store.postgres.accepting import Accepting
 from backstay.store.postgres.callers import Callers
 from backstay.store.postgres.connection import LOST, Server
 from backstay.store.postgres.contact import Contact
+from backstay.store.postgres.groups import PostgresGroups
 from backstay.store.postgres.lane import FOREVER, Boundary
 from backstay.store.postgres.queues import PostgresQueues
 from backstay.store.postgres.records import PostgresRecords
@@ -60,7 +62,6 @@ from backstay.store.postgres.supervision import PostgresSupervision
 from backstay.store.postgres.tables import SHAPE, Tables
 from backstay.store.postgres.url import address_of
 from backstay.store.rows import Row, as_json
-from backstay.store.sqlfile import load_queries, numbered
 
 CONNECTIONS: Final = 4
 INLINE_BYTES_MAX: Final = 16 * 1024
@@ -111,6 +112,13 @@ class PostgresStore:
             contact=self._contact,
             judged=self._judged,
         )
+        self._groups = PostgresGroups(
+            lambda: self._session,
+            self._supervision,
+            schema=address.schema,
+            statuses=self._statuses,
+            judged=self._judged,
+        )
         self._open: Session | None = None
 
     claims_wait: Final = False
@@ -134,6 +142,10 @@ class PostgresStore:
     @property
     def requests(self) -> PostgresRequests:
         return self._requests
+
+    @property
+    def groups(self) -> PostgresGroups:
+        return self._groups
 
     async def open(self, *, must_exist: bool = False) -> None:
         try:
@@ -367,9 +379,11 @@ class PostgresStore:
 
         return await self._session.read(look)
 
-    async def backlog(self, *, at_most: int) -> int:
+    async def backlog(self, *, at_most: int, workflow: str | None = None) -> int:
+        query = "count_claimable" if workflow is None else "count_claimable_of"
+
         async def look(tables: Tables) -> int:
-            [[count]] = await tables.run("count_claimable", at_most=at_most)
+            [[count]] = await tables.run(query, at_most=at_most, workflow=workflow)
             return int(count)
 
         return await self._session.read(look)

@@ -109,28 +109,8 @@ class SubmissionBatch:
     ) -> list[Answers]:
         """Enter new tasks and answer for those that cannot be, or whose ids are taken."""
         every = [(task, submission.now) for submission in submissions for task in submission.tasks]
-        missing = await self._statuses.missing(tables, (task for task, _ in every))
-        wanted = [(task, now) for task, now in every if _refusal(task, missing) is None]
-        keys = await tables.insert_tasks(wanted)
-        created: dict[str, NewTask] = {}
-        for task, _ in wanted:
-            if task.id in keys:
-                created.setdefault(task.id, task)
-        entered = {
-            task.id: (keys[task.id], task, now) for task, now in wanted if created.get(task.id) is task
-        }
-        await self._statuses.tell_of_entry(tables, changes, [*entered.values()])
-        others = sorted({task.id for task, _ in wanted if created.get(task.id) is not task})
-        known = {task.id: task for task in await tables.tasks_by_id(others)} if others else {}
-
-        def answer(task: NewTask, now: datetime) -> Submitted | BackstayError:
-            if (refusal := _refusal(task, missing)) is not None:
-                return refusal
-            if created.get(task.id) is task:
-                return Submitted(first_record(keys[task.id], task, now), created=True)
-            return known_task(task, known[task.id])
-
-        return [[answer(task, one.now) for task in one.tasks] for one in submissions]
+        answers = iter(await enter_tasks(tables, changes, self._statuses, every))
+        return [[next(answers) for _ in one.tasks] for one in submissions]
 
     def settle(self) -> list[Submission]:
         """Give the answers; those come back that must be tried again."""
@@ -145,6 +125,32 @@ class SubmissionBatch:
             if submission.give_up_at is not None and now >= submission.give_up_at:
                 submission.answer(self._server.translated(asyncpg.LockNotAvailableError()))
         return [submission for submission in left if not submission.future.done()]
+
+
+async def enter_tasks(
+    tables: Tables, changes: Changes, statuses: Statuses, every: Sequence[tuple[NewTask, datetime]]
+) -> Answers:
+    """Enter new tasks at once, and answer for those that cannot be, or whose ids are taken."""
+    missing = await statuses.missing(tables, (task for task, _ in every))
+    wanted = [(task, now) for task, now in every if _refusal(task, missing) is None]
+    keys = await tables.insert_tasks(wanted)
+    created: dict[str, NewTask] = {}
+    for task, _ in wanted:
+        if task.id in keys:
+            created.setdefault(task.id, task)
+    entered = {task.id: (keys[task.id], task, now) for task, now in wanted if created.get(task.id) is task}
+    await statuses.tell_of_entry(tables, changes, [*entered.values()])
+    others = sorted({task.id for task, _ in wanted if created.get(task.id) is not task})
+    known = {task.id: task for task in await tables.tasks_by_id(others)} if others else {}
+
+    def answer(task: NewTask, now: datetime) -> Submitted | BackstayError:
+        if (refusal := _refusal(task, missing)) is not None:
+            return refusal
+        if created.get(task.id) is task:
+            return Submitted(first_record(keys[task.id], task, now), created=True)
+        return known_task(task, known[task.id])
+
+    return [answer(task, now) for task, now in every]
 
 
 def _refusal(task: NewTask, missing: Mapping[Destination, BackstayError]) -> BackstayError | None:

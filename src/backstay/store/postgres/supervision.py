@@ -83,7 +83,7 @@ class PostgresSupervision:
         self, *, lease: timedelta, grace: timedelta, now: datetime, spare: Owner | None
     ) -> bool:
         async def look(tables: Tables) -> bool:
-            late = self._late(lease=lease, now=now, spare=spare)
+            late = self.late(lease=lease, now=now, spare=spare)
             [[waits]] = await tables.run("work_waits", grace=grace, **late)
             return bool(waits)
 
@@ -93,9 +93,9 @@ class PostgresSupervision:
         self, leader: Leader, *, lease: timedelta, now: datetime, spare: Owner | None = None
     ) -> Freed:
         async def operation(tables: Tables, changes: Changes) -> Freed:
-            if not self._contact.unbroken(lease):
+            if not self.may_judge(lease):
                 return Freed()
-            rows = await tables.run("suspects", **self._late(lease=lease, now=now, spare=spare))
+            rows = await tables.run("suspects", **self.late(lease=lease, now=now, spare=spare))
             dead = [SHAPE.instance_record(row) for row in rows]
             judged = self._judged(now)
             held = [
@@ -108,7 +108,11 @@ class PostgresSupervision:
 
         return await self._fenced(leader, now, operation)
 
-    def _late(self, *, lease: timedelta, now: datetime, spare: Owner | None) -> dict[str, Any]:
+    def may_judge(self, lease: timedelta) -> bool:
+        """Whether the silence of others says anything to us."""
+        return self._contact.unbroken(lease)
+
+    def late(self, *, lease: timedelta, now: datetime, spare: Owner | None) -> dict[str, Any]:
         """What decides whose lease ran out."""
         judged = self._judged(now)
         asked = judged or self._server.now()

@@ -17,6 +17,7 @@ from backstay.domain.request import BrokenOff, Reference, RequestStanding
 from backstay.domain.step import StepRecord, in_order_of_beginning
 from backstay.domain.task import NewTask, Signal, TaskRecord
 from backstay.errors import LeaseLost, UnknownTask
+from backstay.sql.queries import Numbered
 from backstay.store.base import Changes, StepBegan, StepCompleted
 from backstay.store.commit import Rows
 from backstay.store.requests import Sent
@@ -34,7 +35,6 @@ from backstay.store.rows import (
     ended_row,
     signal_of,
 )
-from backstay.store.sqlfile import Numbered
 
 Queries = Mapping[str, Numbered]
 Locks = dict[int, tuple[str | None, int]]

@@ -1,6 +1,5 @@
 """The state store in one SQLite file.
 
-connection   how a connection is opened, and what its errors mean
 liveness     an operating-system lock per instance: a dead local process is known at once
 rows         rows to records and back
 writer       the one thread that writes: group commit

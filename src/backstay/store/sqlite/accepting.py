@@ -19,9 +19,9 @@ from typing import TypeVar
 from backstay.domain.message import Lock
 from backstay.domain.task import NewTask
 from backstay.errors import BackstayError, StoreUnavailable
+from backstay.sql.sqlite.connection import BUSY_TIMEOUT_MS, connect, translated
 from backstay.store.accepting import Accept, check_still_open, completed, lent
 from backstay.store.base import Changes, Submitted
-from backstay.store.sqlite.connection import BUSY_TIMEOUT_MS, connect, translated
 from backstay.store.sqlite.messages import settle_messages
 from backstay.store.sqlite.statuses import enter
 from backstay.store.sqlite.tables import Tables

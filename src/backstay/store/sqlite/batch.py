@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from backstay.domain.states import TaskState
 from backstay.errors import BackstayError, Conflict
+from backstay.sql.sqlite.connection import REFUSALS
 from backstay.store.base import Changes, Posted, Submitted, Transition
 from backstay.store.commit import Fences, Rows, judged_together, owners, task_keys
 from backstay.store.sqlite.claims import Claim
-from backstay.store.sqlite.connection import REFUSALS
 from backstay.store.sqlite.document import Document, Entering
 from backstay.store.sqlite.statuses import correspondents, tell_of_rows
 from backstay.store.sqlite.tables import Tables

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from backstay.domain.task import NewTask
 from backstay.errors import BackstayError, InvalidRequest, StoreUnavailable
+from backstay.sql.sqlite.connection import translated
 from backstay.store.base import Changes, Submitted
 from backstay.store.callers import (
     Accepted,
@@ -27,7 +28,6 @@ from backstay.store.callers import (
     refusal,
     unusable,
 )
-from backstay.store.sqlite.connection import translated
 from backstay.store.sqlite.statuses import enter
 from backstay.store.sqlite.tables import Tables
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
+from backstay.sql.sqlite.readers import Readers
 from backstay.store.base import Changes
 from backstay.store.sqlite.accepting import Accepting
-from backstay.store.sqlite.connection import connect, translated
 from backstay.store.sqlite.tables import Tables
 from backstay.store.sqlite.writer import Boundary, Writer
-
-READERS: Final = 2
 
 Answer = TypeVar("Answer")
 
@@ -37,11 +33,7 @@ class Session:
         reach = boundary or (lambda _moment: None)
         self.writer = Writer(tables(connection), path, gate=gate, boundary=reach)
         self.accepting = Accepting(path, tables, gate=gate, boundary=reach)
-        self._path = path
-        self._tables = tables
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="backstay-reader")
-        self._reading = threading.local()
-        self._connections: list[sqlite3.Connection] = []
+        self._readers = Readers(path, tables)
 
     async def write(self, operation: Callable[[Tables, Changes], Answer]) -> Answer:
         """What ``operation`` gave, once the commit that holds it is durable."""
@@ -49,27 +41,10 @@ class Session:
         return answer
 
     async def read(self, look: Callable[[Tables], Answer]) -> Answer:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, look)
+        return await self._readers.read(look)
 
     async def close(self) -> None:
         """Write what was handed in, then end all threads."""
         await self.writer.close()
         self.accepting.close()
-        await asyncio.to_thread(self._readers.shutdown)
-        for connection in self._connections:
-            connection.close()
-
-    def _look(self, look: Callable[[Tables], Answer]) -> Answer:
-        try:
-            return look(self._reader())
-        except sqlite3.Error as error:
-            raise translated(error, self._path) from error
-
-    def _reader(self) -> Tables:
-        """The reading connection of the thread that asks."""
-        tables: Tables | None = getattr(self._reading, "tables", None)
-        if tables is None:
-            connection = connect(self._path, readonly=True)
-            self._connections.append(connection)
-            tables = self._reading.tables = self._tables(connection)
-        return tables
+        await self._readers.close()

@@ -5,7 +5,7 @@ Only tasks with a ``reply_to`` come here; all others go their way without a look
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -20,10 +20,10 @@ from backstay.domain.status import (
 )
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError, InvalidInput
+from backstay.sql.sqlite.connection import REFUSALS
 from backstay.store.base import Changes, Submitted
 from backstay.store.commit import Rows
 from backstay.store.rows import as_json
-from backstay.store.sqlite.connection import REFUSALS
 from backstay.store.sqlite.messages import is_there, send_messages
 from backstay.store.sqlite.tables import Tables
 from backstay.store.telling import as_correspondents, in_session, not_told
@@ -39,8 +39,21 @@ def enter(tables: Tables, changes: Changes, new: NewTask, now: datetime) -> Subm
         return nowhere(new.reply_to)
     answer = tables.enter(new, now)
     if isinstance(answer, Submitted) and answer.created:
-        _put(tables, changes, [first_notice(answer.task.key, new, now)])
+        tell_of_entry(tables, changes, [(answer.task.key, new, now)])
     return answer
+
+
+def missing(tables: Tables, tasks: Iterable[NewTask]) -> dict[str | None, BackstayError]:
+    """Where submitters want to be told that is not there, and what there is to say of it."""
+    wanted = {new.reply_to for new in tasks if new.reply_to is not None}
+    return {one: nowhere(one) for one in sorted(wanted) if not is_there(tables, destination(one))}
+
+
+def tell_of_entry(tables: Tables, changes: Changes, entered: Iterable[tuple[int, NewTask, datetime]]) -> None:
+    """Tell that tasks were received; theirs are keys, and instants, of what was just entered."""
+    news = [first_notice(key, new, at) for key, new, at in entered if new.reply_to is not None]
+    if news:
+        _put(tables, changes, news)
 
 
 def correspondents(tables: Tables, keys: Sequence[int]) -> dict[int, Correspondent]:

@@ -21,6 +21,9 @@ from backstay.domain.states import SETTLED
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError, Closed, LeaseLost, StoreUnavailable
+from backstay.sql.queries import load_queries
+from backstay.sql.sqlite.connection import connect, path_of, translated
+from backstay.sql.sqlite.schema import is_store, migrate
 from backstay.store.accepting import Accept
 from backstay.store.base import (
     Amend,
@@ -46,15 +49,13 @@ from backstay.store.decisions import (
     listing,
 )
 from backstay.store.rows import as_json
-from backstay.store.sqlfile import load_queries
 from backstay.store.sqlite.callers import Callers
-from backstay.store.sqlite.connection import connect, path_of, translated
+from backstay.store.sqlite.groups import SqliteGroups
 from backstay.store.sqlite.liveness import Liveness
 from backstay.store.sqlite.queues import SqliteQueues
 from backstay.store.sqlite.records import SqliteRecords
 from backstay.store.sqlite.requests import SqliteRequests
 from backstay.store.sqlite.rows import SHAPE
-from backstay.store.sqlite.schema import is_store, migrate
 from backstay.store.sqlite.session import Session
 from backstay.store.sqlite.statuses import correspondents, tell_of_amendment
 from backstay.store.sqlite.supervision import SqliteSupervision
@@ -62,6 +63,8 @@ from backstay.store.sqlite.tables import Tables, prepare
 from backstay.store.sqlite.writer import Boundary
 
 INLINE_BYTES_MAX: Final = 16 * 1024
+
+_PACKAGE: Final = "backstay.store.sqlite"
 
 
 class SqliteStore:
@@ -76,13 +79,14 @@ class SqliteStore:
         self._path = path_of(url)
         self._inline_bytes_max = inline_bytes_max
         self._boundary = boundary
-        self._queries = load_queries("backstay.store.sqlite")
+        self._queries = load_queries(_PACKAGE)
         self._liveness = Liveness(self._path)
         self._callers = Callers(self._path, self._tables)
         self._supervision = SqliteSupervision(lambda: self._session, self._liveness)
         self._records = SqliteRecords(lambda: self._session)
         self._queues = SqliteQueues(lambda: self._session, self.listen)
         self._requests = SqliteRequests(lambda: self._session)
+        self._groups = SqliteGroups(lambda: self._session, self._supervision.dead)
         self._open: Session | None = None
 
     @property
@@ -105,6 +109,10 @@ class SqliteStore:
     def requests(self) -> SqliteRequests:
         return self._requests
 
+    @property
+    def groups(self) -> SqliteGroups:
+        return self._groups
+
     async def open(self, *, must_exist: bool = False) -> None:
         connection = await asyncio.to_thread(self._prepare, must_exist=must_exist)
         self._open = Session(connection, self._path, self._tables, boundary=self._boundary)
@@ -118,7 +126,7 @@ class SqliteStore:
                 )
             connection = connect(self._path, readonly=False)
             try:
-                migrate(connection)
+                migrate(connection, _PACKAGE)
                 prepare(connection, self._queries)
             except BaseException:
                 connection.close()
@@ -312,9 +320,11 @@ class SqliteStore:
             lambda tables: tables.task_records(tables.run(query, **values).fetchall())
         )
 
-    async def backlog(self, *, at_most: int) -> int:
+    async def backlog(self, *, at_most: int, workflow: str | None = None) -> int:
+        query = "count_claimable" if workflow is None else "count_claimable_of"
+
         def look(tables: Tables) -> int:
-            [count] = tables.run("count_claimable", at_most=at_most).fetchone()
+            [count] = tables.run(query, at_most=at_most, workflow=workflow).fetchone()
             return int(count)
 
         return await self._session.read(look)

@@ -97,7 +97,7 @@ class SqliteSupervision:
     ) -> bool:
         def look(tables: Tables) -> bool:
             [waits] = tables.run("work_waits", now=micros(now), before=micros(now - grace)).fetchone()
-            return bool(waits) or bool(self._dead(tables, lease=lease, now=now, spare=spare))
+            return bool(waits) or bool(self.dead(tables, lease=lease, now=now, spare=spare))
 
         return await self._session().read(look)
 
@@ -105,7 +105,7 @@ class SqliteSupervision:
         self, leader: Leader, *, lease: timedelta, now: datetime, spare: Owner | None = None
     ) -> Freed:
         def operation(tables: Tables, changes: Changes) -> Freed:
-            dead = self._dead(tables, lease=lease, now=now, spare=spare)
+            dead = self.dead(tables, lease=lease, now=now, spare=spare)
             held = [tables.end_instance(Owner(one.id, one.epoch), now=now, crashes=1) for one in dead]
             for one in dead:
                 self._liveness.forget(one.id)
@@ -116,9 +116,10 @@ class SqliteSupervision:
 
         return await self._fenced(leader, now, operation)
 
-    def _dead(
+    def dead(
         self, tables: Tables, *, lease: timedelta, now: datetime, spare: Owner | None
     ) -> list[InstanceRecord]:
+        """Who is to be declared dead: its process has ended, or its lease has."""
         live = [SHAPE.instance_record(row) for row in tables.run("suspects").fetchall()]
         others = [one for one in live if spare is None or one.id != spare.id]
         return [

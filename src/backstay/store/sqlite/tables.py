@@ -6,7 +6,6 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +19,7 @@ from backstay.domain.request import BrokenOff, Reference, RequestStanding
 from backstay.domain.step import StepRecord, in_order_of_beginning
 from backstay.domain.task import NewTask, Signal, TaskRecord, first_record
 from backstay.errors import BackstayError, LeaseLost, UnknownTask
+from backstay.sql.sqlite.chunks import Chunks
 from backstay.store.base import Changes, Claimed, Submitted
 from backstay.store.decisions import known_task
 from backstay.store.rows import (
@@ -36,9 +36,6 @@ from backstay.store.rows import (
 )
 from backstay.store.sqlite.document import Document, Entering
 from backstay.store.sqlite.rows import SHAPE
-
-# Rows per statement. The largest keeps below the 32,766 parameters that SQLite allows.
-CHUNKS: Final = (1024, 256, 64, 16, 4, 1)
 
 # Where a row of claimed_tasks says what else there is to read.
 _HAS_STEPS: Final = -2
@@ -64,7 +61,7 @@ class Tables:
         self.connection = connection
         self._queries = queries
         self._inline_bytes_max = inline_bytes_max
-        self._chunk_sqls: dict[tuple[str, int], str] = {}
+        self._chunks = Chunks(connection, queries)
 
     def run(self, query: str, **values: Any) -> sqlite3.Cursor:
         return self.connection.execute(self._queries[query], values)
@@ -72,27 +69,9 @@ class Tables:
     def run_many(self, query: str, rows: Iterable[Row]) -> None:
         self.connection.executemany(self._queries[query], rows)
 
-    def run_rows(self, query: str, rows: Sequence[Row]) -> None:
-        """Run a query whose ``{rows}`` stands for many rows, as few times as possible.
-
-        ``executemany`` gives up the interpreter lock and begs for it back once per row; beside a
-        busy event loop that is what a row costs. Chunks of a few sizes keep the statements cached.
-        """
-        done = 0
-        for size in CHUNKS:
-            while len(rows) - done >= size:
-                chunk = rows[done : done + size]
-                sql = self._chunk_sql(query, size, len(chunk[0]))
-                self.connection.execute(sql, [*chain.from_iterable(chunk)])
-                done += size
-
-    def _chunk_sql(self, query: str, size: int, width: int) -> str:
-        known = self._chunk_sqls.get((query, size))
-        if known is None:
-            row = f"({', '.join('?' * width)})"
-            known = self._queries[query].replace("{rows}", ", ".join([row] * size))
-            self._chunk_sqls[query, size] = known
-        return known
+    def run_rows(self, query: str, rows: Sequence[Row]) -> int:
+        """Run a query whose ``{rows}`` stands for many rows; how many it changed."""
+        return self._chunks.run(query, rows)
 
     # Batches
 
@@ -132,11 +111,20 @@ class Tables:
         if row is None:
             return None
         key: int = row[0]
-        outgoing.entered(key, new)
-        self._put_payloads(outgoing)
-        if new.plan:
-            self.put_steps(msgspec.structs.replace(step, task_key=key) for step in new.plan)
+        self.put_belongings([(key, new)])
         return key
+
+    def put_belongings(self, entered: Iterable[tuple[int, NewTask]]) -> None:
+        """What new tasks have beside their rows: large inputs, and the steps of their plans."""
+        outgoing = self._outgoing()
+        planned: list[StepRecord] = []
+        for key, new in entered:
+            outgoing.entered(key, new)
+            if new.plan:
+                planned += [msgspec.structs.replace(step, task_key=key) for step in new.plan]
+        self._put_payloads(outgoing)
+        if planned:
+            self.put_steps(planned)
 
     def claimed(self, owner: Owner) -> list[Claimed]:
         """What the last batch that was written claimed for ``owner``. Raises LeaseLost if that is dead."""

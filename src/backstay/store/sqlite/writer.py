@@ -23,6 +23,7 @@ from backstay.domain.lease import Owner
 from backstay.domain.task import NewTask
 from backstay.errors import BackstayError, Closed, LeaseLost, StoreUnavailable
 from backstay.observe import log
+from backstay.sql.sqlite.connection import REFUSALS, translated
 from backstay.store.base import (
     Changes,
     Claimed,
@@ -36,7 +37,6 @@ from backstay.store.base import (
 from backstay.store.commit import settle_all
 from backstay.store.sqlite.batch import claim_tasks, enter_all, write_plainly, write_transitions
 from backstay.store.sqlite.claims import Claim
-from backstay.store.sqlite.connection import REFUSALS, translated
 from backstay.store.sqlite.inbox import Answers, Batch, Call, Entry, Inbox, Operation, Outcome, Submission
 from backstay.store.sqlite.tables import Tables
 

@@ -75,3 +75,17 @@ SELECT pg_advisory_xact_lock(hashtext(:name), turn) FROM (
        SELECT DISTINCT hashtext(queue_key || ' ' || session) & 255 AS turn
          FROM unnest(:queue_keys::bigint[], :sessions::text[]) AS one (queue_key, session)
         ORDER BY turn OFFSET 0) AS turns;
+
+-- name: free_partitions
+-- Those that look free, or were never held; nothing is locked by looking.
+SELECT wanted.partition FROM unnest(:partitions::bigint[]) AS wanted (partition)
+  LEFT JOIN {schema}.checkpoint
+    ON checkpoint.stream = :stream AND checkpoint.grp = :grp AND checkpoint.partition = wanted.partition
+ WHERE checkpoint.partition IS NULL OR {is_free}
+ ORDER BY wanted.partition;
+
+-- name: lock_partitions
+-- One that somebody is just taking, or writing under, is left for another time.
+SELECT partition FROM {schema}.checkpoint
+ WHERE stream = :stream AND grp = :grp AND partition = ANY (:partitions::bigint[])
+ ORDER BY partition FOR UPDATE SKIP LOCKED;

@@ -160,3 +160,9 @@ SELECT count(*) FROM (
        SELECT 1 FROM {schema}.task
         WHERE locked_by IS NULL AND NOT parked AND state IN ('pending', 'undoing')
         LIMIT :at_most) AS waiting;
+
+-- name: count_claimable_of
+SELECT count(*) FROM (
+       SELECT 1 FROM {schema}.task
+        WHERE locked_by IS NULL AND NOT parked AND state IN ('pending', 'undoing') AND workflow = :workflow
+        LIMIT :at_most) AS waiting;

@@ -70,6 +70,11 @@ SELECT value ->> 0, value ->> 1, value ->> 2, CAST(value ->> 3 AS BLOB), value -
 -- name: key_of
 SELECT key FROM task WHERE id = :id;
 
+-- name: known_tasks
+-- Of those that are to be entered: which are there, and whether they are the same. One row comes back.
+SELECT json_group_array(json_array(json_each.key, task.workflow = value ->> 1 AND task.input = CAST(value ->> 3 AS BLOB)))
+  FROM json_each(:entered) CROSS JOIN task ON task.id = value ->> 0;
+
 -- name: forget_claimed
 DELETE FROM claimed WHERE NEW.room IS NOT NULL;
 

@@ -139,3 +139,9 @@ SELECT count(*) FROM (
        SELECT 1 FROM task INDEXED BY task_claimable
         WHERE locked_by IS NULL AND parked = 0 AND state IN ('pending', 'undoing')
         LIMIT :at_most);
+
+-- name: count_claimable_of
+SELECT count(*) FROM (
+       SELECT 1 FROM task INDEXED BY task_claimable
+        WHERE locked_by IS NULL AND parked = 0 AND state IN ('pending', 'undoing') AND workflow = :workflow
+        LIMIT :at_most);

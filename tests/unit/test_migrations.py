@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backstay.errors import StoreTooNew, StoreUnavailable
-from backstay.store.migrate import Migration, load_migrations, outstanding
+from backstay.sql.migrations import Migration, load_migrations, outstanding
 
 ONE, TWO, THREE = (
     Migration(number, f"change_{number}", f"CREATE TABLE t{number} (a)") for number in (1, 2, 3)

@@ -44,9 +44,6 @@ def outstanding(known: list[Migration], applied: Mapping[int, str]) -> list[Migr
     Raises StoreTooNew when the store knows more than this release, and StoreUnavailable when a
     migration was applied in another form than the one we have.
     """
-    newest = max(applied, default=0)
-    if newest > len(known):
-        raise StoreTooNew(found=newest, known=len(known))
     for migration in known:
         checksum = applied.get(migration.number)
         if checksum is not None and checksum != migration.checksum:
@@ -55,4 +52,7 @@ def outstanding(known: list[Migration], applied: Mapping[int, str]) -> list[Migr
                 " in this release:"
                 " it was edited after it had been applied, or the store belongs to another build"
             )
+    newest = max(applied, default=0)
+    if newest > len(known):
+        raise StoreTooNew(found=newest, known=len(known))
     return [migration for migration in known if migration.number not in applied]

@@ -30,29 +30,36 @@ REFUSALS: Final = (
 )
 
 
-def path_of(url: str) -> Path:
+def path_of(url: str, *, setting: str = "store") -> Path:
     """``sqlite:///relative.db`` and ``sqlite:////absolute/path.db``."""
     path = Path(url.removeprefix(SCHEME))
     if not url.startswith(SCHEME) or not path.name:
-        raise InvalidSetting(f"store is {url!r}; write sqlite:///relative.db or sqlite:////absolute/path.db")
+        raise InvalidSetting(
+            f"{setting} is {url!r}; write sqlite:///relative.db or sqlite:////absolute/path.db"
+        )
     return path
 
 
-def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
-    """A connection that commits only after the data reached the disk."""
+def connect(path: Path, *, readonly: bool, shrinks: bool = False) -> sqlite3.Connection:
+    """A connection that commits only after the data reached the disk.
+
+    A new file that ``shrinks`` can give pages back to the file system, when told to.
+    """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StoreUnavailable(f"SQLite {sqlite3.sqlite_version} is too old; 3.38 or newer is needed")
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
     try:
-        _set_up(connection, readonly=readonly)
+        _set_up(connection, readonly=readonly, shrinks=shrinks)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _set_up(connection: sqlite3.Connection, *, readonly: bool) -> None:
+def _set_up(connection: sqlite3.Connection, *, readonly: bool, shrinks: bool) -> None:
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    if shrinks:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # Before anything is written.
     if readonly:
         connection.execute("PRAGMA query_only = ON")
     else:

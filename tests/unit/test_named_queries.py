@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.store.sqlfile import Numbered, load_queries, numbered, parse, pyformat
+from backstay.sql.queries import Numbered, load_queries, numbered, parse, pyformat
 
 
 def test_a_file_is_cut_at_the_names_and_keeps_their_order():

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from backstay.errors import StoreUnavailable
-from backstay.store.migrate import Migration, load_migrations, outstanding
+from backstay.sql.migrations import Migration, load_migrations, outstanding
 
-_PACKAGE: Final = "backstay.store.sqlite"
 _TABLE: Final = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 _COLUMNS: Final = {"number", "name", "checksum"}
 _MIGRATION_TABLE: Final = (
@@ -31,15 +30,15 @@ def is_store(path: Path) -> bool:
         connection.close()
 
 
-def migrate(connection: sqlite3.Connection) -> int:
-    """Apply what is missing, all of it or nothing; the number of migrations applied.
+def migrate(connection: sqlite3.Connection, package: str) -> int:
+    """Apply what is missing of a package's migrations, all of it or nothing; the number of those applied.
 
     SQLite's own write lock, held from the first statement on, keeps a second process out.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
         applied = _applied(connection)
-        missing = outstanding(load_migrations(_PACKAGE), applied or {})
+        missing = outstanding(load_migrations(package), applied or {})
         if applied is None:
             _check_free(connection, {"migration"})
             connection.execute(_MIGRATION_TABLE)

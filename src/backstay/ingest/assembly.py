@@ -1,0 +1,88 @@
+"""Makes of each declaration what runs in a process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from backstay.definitions.batches import BatchDefinition
+from backstay.definitions.pipelines import PipelineDefinition, StartSink, ViaSink
+from backstay.definitions.workflows import Workflow
+from backstay.domain.stream import EventRecord, Group, Holding
+from backstay.ingest.allowance import Allowance
+from backstay.ingest.batch_flow import BatchFlow
+from backstay.ingest.flow import Flow
+from backstay.ingest.lane_flow import LaneFlow
+from backstay.ingest.lookout import Lookout
+from backstay.ingest.pipeline import MakeFlow, Pipeline
+from backstay.ingest.services import Services
+from backstay.ingest.slice_flow import SliceFlow
+from backstay.ingest.slots import Slots
+from backstay.ingest.stages import Stages
+from backstay.ingest.starter import Starter
+from backstay.ingest.tally import Tally
+from backstay.ingest.via import Via
+
+# Of asynchronous stages before ``.start``.
+CONCURRENCY = 1_000
+
+
+def pipeline_of(declared: PipelineDefinition, services: Services) -> Pipeline:
+    make = (
+        _starting(declared, declared.sink, services)
+        if isinstance(declared.sink, StartSink)
+        else _via(declared, declared.sink, services)
+    )
+    return Pipeline(Group(declared.stream, declared.group), make, services)
+
+
+def batches_of(declared: BatchDefinition, services: Services) -> Pipeline:
+    def make(holding: Holding, lookout: Lookout) -> Flow:
+        # The handler says when; whatever it says is written at once.
+        tally = Tally(holding, every=1, after=declared.max_wait, clock=services.clock)
+        return BatchFlow(holding, tally, lookout, services, declared=declared)
+
+    return Pipeline(Group(declared.stream, declared.group), make, services)
+
+
+def _starting(declared: PipelineDefinition, sink: StartSink, services: Services) -> MakeFlow:
+    stages = Stages(declared.stages)
+    starter = Starter(declared, sink, services.door)
+    name = sink.workflow.name if isinstance(sink.workflow, Workflow) else sink.workflow
+    settings = services.settings
+    allowance = Allowance(services.store, name, max_pending=settings.max_pending, clock=services.clock)
+    slots = Slots(CONCURRENCY)
+
+    def make(holding: Holding, lookout: Lookout) -> Flow:
+        tally = _tally(declared, holding, services)
+        if stages.plain:
+            return SliceFlow(
+                holding, tally, lookout, services, stages=stages, starter=starter, allowance=allowance
+            )
+
+        async def start(value: Any, record: EventRecord) -> None:
+            tally.started(starter.start(value, record))
+
+        return LaneFlow(
+            holding, tally, lookout, services, stages=stages, sink=start, slots=slots, allowance=allowance
+        )
+
+    return make
+
+
+def _via(declared: PipelineDefinition, sink: ViaSink, services: Services) -> MakeFlow:
+    stages = Stages(declared.stages)
+    slots = Slots(sink.concurrency)
+    via = Via(sink, complete_by=services.settings.agent_complete_by, chance=services.random.random)
+
+    async def process(value: Any, _: EventRecord) -> None:
+        await via.process(value)
+
+    def make(holding: Holding, lookout: Lookout) -> Flow:
+        tally = _tally(declared, holding, services)
+        return LaneFlow(holding, tally, lookout, services, stages=stages, sink=process, slots=slots)
+
+    return make
+
+
+def _tally(declared: PipelineDefinition, holding: Holding, services: Services) -> Tally:
+    return Tally(holding, every=declared.every, after=declared.after, clock=services.clock)

@@ -1,0 +1,131 @@
+"""Judges a partition slice by slice, in one loop: for plain stages that end in a task.
+
+Without a task of the event loop for each event this is several times as fast. What is judged waits for the
+checkpointer, which starts the tasks and moves the checkpoint on in one transaction; meanwhile the next slice
+is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from backstay.domain.stream import EventRecord, Holding, Quarantined, Slice
+from backstay.ingest.allowance import Allowance
+from backstay.ingest.budget import cost
+from backstay.ingest.flow import SLICE_MAX, Flow, written_bytes
+from backstay.ingest.lookout import Lookout
+from backstay.ingest.services import Services
+from backstay.ingest.stages import FILTERED, Refused, Stages
+from backstay.ingest.starter import Starter
+from backstay.ingest.tally import Tally
+from backstay.store.groups import Advance, Start
+
+# A stage may be slow. So long at a time it has the event loop to itself.
+TURN_SECONDS: Final = 0.01
+
+
+class SliceFlow(Flow):
+    def __init__(
+        self,
+        holding: Holding,
+        tally: Tally,
+        lookout: Lookout,
+        services: Services,
+        *,
+        stages: Stages,
+        starter: Starter,
+        allowance: Allowance,
+    ) -> None:
+        super().__init__(holding, tally, lookout, services)
+        self._stages = stages
+        self._starter = starter
+        self._allowance = allowance
+        # What may be started of what is in hand.
+        self._granted = 0
+        self._judging = 0
+        self._settling: set[int] = set()
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
+        tally.written = self._written
+
+    @property
+    def in_flight(self) -> int:
+        return self._judging
+
+    @property
+    def trying_again(self) -> set[int]:
+        return {one.id for one in self._again} | self._settling
+
+    def let_go(self) -> None:
+        super().let_go()
+        self._allowance.give_back(self._granted)
+        self._granted = 0
+
+    async def _demand(self) -> int:
+        self._give_back_unused()
+        room = self._window - self.tally.unwritten
+        if room < self._lot:
+            return 0
+        granted = await self._allowance.take(min(room, SLICE_MAX))
+        self._granted += granted
+        return granted
+
+    async def _take(self, found: Slice) -> None:
+        """Judge what was read; what cannot be started after all need not be allowed."""
+        self._at_rest.clear()
+        self._judging = len(found.events)
+        try:
+            starts = await self._judge(found.events)
+            self.tally.judged(len(found.events), starts, to=found.next)
+        finally:
+            self._judging = 0
+            self._at_rest.set()
+        self._give_back_unused()
+
+    async def _take_again(self, events: Sequence[Quarantined]) -> None:
+        self._settling.update(one.id for one in events)
+        self._charge([one.event for one in events])
+        for one in events:
+            for start in await self._judge([one.event]):
+                self.tally.started(start)
+            self.tally.settled(one.id)
+
+    async def _judge(self, events: Sequence[EventRecord]) -> list[Start]:
+        """The tasks of these events; those that were refused are set aside."""
+        starts: list[Start] = []
+        monotonic = self._services.clock.monotonic
+        judge, start, set_aside = self._stages.judge, self._starter.start, self.tally.set_aside
+        turn_ends = monotonic() + TURN_SECONDS
+        for record in events:
+            try:
+                value = judge(record)
+                if value is FILTERED:
+                    self._release(cost(record))
+                else:
+                    starts.append(start(value, record))
+            except Refused as refused:
+                set_aside(record, str(refused))
+            if monotonic() > turn_ends:
+                await asyncio.sleep(0)
+                self.pulse.felt()
+                turn_ends = monotonic() + TURN_SECONDS
+        return starts
+
+    async def _rest(self) -> None:
+        await self._at_rest.wait()
+
+    def _give_back_unused(self) -> None:
+        unused = self._granted - self.tally.starts_unwritten
+        if unused > 0:
+            self._granted -= unused
+            self._allowance.give_back(unused)
+
+    def _written(self, advance: Advance) -> None:
+        granted = min(len(advance.starts), self._granted)
+        self._granted -= granted
+        self._allowance.written(granted)
+        self._settling.difference_update(advance.settled)
+        self._release(written_bytes(advance))
+        self._wake.set()

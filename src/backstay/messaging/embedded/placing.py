@@ -1,0 +1,210 @@
+"""Which offset each event of a commit gets, and which of them are known already.
+
+Offsets follow one another from the end of a partition on, as it stands under the write lock of the file: so
+several processes may append.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from backstay.domain.stream import Appended, NewEvent, partition_of
+from backstay.errors import BackstayError, EventConflict, StreamFull, UnknownStream
+from backstay.messaging.embedded.forgetting import forget_ids
+from backstay.messaging.embedded.rows import (
+    OFFSET_BITS,
+    as_json,
+    base_of,
+    digest_of,
+    headers_of,
+    offset_of,
+    size_of,
+)
+from backstay.messaging.embedded.tables import Tables
+
+Answers = list[Appended | BackstayError]
+#: Told what became of an append, on the event loop.
+Settle = Callable[[Answers | BackstayError], None]
+#: Of each stream whose turn it is among its partitions; events with neither key nor id go by turns.
+Turns = defaultdict[int, int]
+
+# A slot takes ids for this part of the window, and goes when the youngest of them is too old.
+SLOTS_PER_WINDOW: Final = 2
+# For each id that is added so many are forgotten that no longer count: there are never many of them.
+FORGOTTEN_PER_ID: Final = 2
+FORGOTTEN_LEAST: Final = 100
+
+_decode_states: Final = msgspec.json.Decoder(
+    list[tuple[int, str, int, int, list[tuple[int, int, int, int]], list[tuple[int, int]]]]
+).decode
+_decode_ids: Final = msgspec.json.Decoder(list[tuple[int, str, int, int, int]]).decode
+
+
+@dataclass(slots=True)
+class Append:
+    stream: str
+    events: Sequence[NewEvent]
+    at: int  # In microseconds.
+    bytes: int  # Of the bodies: what is counted while it waits, and asked room for.
+    settle: Settle
+
+
+@dataclass(slots=True)
+class Known:
+    """An id that was appended before, or just now."""
+
+    appended_at: int
+    digest: int
+    partition: int
+    offset: int
+
+
+@dataclass(slots=True)
+class State:
+    """A stream in the middle of a commit."""
+
+    key: int
+    bytes_max: int
+    dedup: int  # In microseconds.
+    keys: list[int]
+    ends: list[int]
+    sizes: list[int]
+    slots: list[tuple[int, int]]
+    known: dict[str, Known] = field(default_factory=dict)
+    changed: set[int] = field(default_factory=set)
+
+
+def append_all(tables: Tables, appends: Sequence[Append], turns: Turns) -> list[Answers | BackstayError]:
+    """Append what was handed in; the answer to each. Runs inside a transaction."""
+    placing = Placing(_states(tables, {append.stream for append in appends}), turns)
+    _look_up(tables, appends, placing.states)
+    answers = [placing.append(append) for append in appends]
+    placing.write(tables)
+    return answers
+
+
+class Placing:
+    """Gives offsets, and gathers the rows that are to be written."""
+
+    def __init__(self, states: dict[str, State], turns: Turns) -> None:
+        self.states = states
+        self._turns = turns
+        self._rows: list[tuple[int, int, str | None, str | None, str | None, bytes]] = []
+        self._ids: defaultdict[str, list[tuple[str, int, int, int]]] = defaultdict(list)
+
+    def append(self, append: Append) -> Answers | BackstayError:
+        state = self.states.get(append.stream)
+        if state is None:
+            return UnknownStream(append.stream)
+        if not _fits(state, append):
+            return StreamFull(append.stream, bytes_max=state.bytes_max)
+        if not state.dedup:
+            return [self._place(state, event, append.at) for event in append.events]
+        return [
+            self._place(state, event, append.at)
+            if event.id is None
+            else self._once(state, event, event.id, append)
+            for event in append.events
+        ]
+
+    def write(self, tables: Tables) -> None:
+        if self._rows:
+            self._rows.sort()  # Side by side as they will lie: half as much to look for.
+            tables.run_rows("insert_events", self._rows)
+        moved = [
+            (state.keys[number], state.ends[number], state.sizes[number])
+            for state in self.states.values()
+            for number in state.changed
+        ]
+        if moved:
+            tables.run("move_ends", moved=as_json(moved))
+        for stream, ids in self._ids.items():
+            _remember(tables, self.states[stream], ids)
+
+    def _place(self, state: State, event: NewEvent, at: int) -> Appended:
+        turn = 0
+        if event.key is None and event.id is None:
+            turn = self._turns[state.key]
+            self._turns[state.key] = turn + 1
+        number = partition_of(event, len(state.keys), turn=turn)
+        offset = state.ends[number]
+        headers = headers_of(event)
+        state.ends[number] = offset + 1
+        state.sizes[number] += size_of(event, headers)
+        state.changed.add(number)
+        place = (state.keys[number] << OFFSET_BITS) + offset
+        self._rows.append((place, at, event.key, event.id, headers, event.body))
+        return Appended(number, offset)
+
+    def _once(self, state: State, event: NewEvent, id: str, append: Append) -> Appended | BackstayError:
+        digest = digest_of(event)
+        known = state.known.get(id)
+        if known is not None and known.appended_at > append.at - state.dedup:
+            if known.digest != digest:
+                return EventConflict(append.stream, id)
+            return Appended(known.partition, known.offset, duplicate=True)
+        appended = self._place(state, event, append.at)
+        state.known[id] = Known(append.at, digest, appended.partition, appended.offset)
+        place = base_of(state.keys[appended.partition]) + appended.offset
+        self._ids[append.stream].append((id, append.at, digest, place))
+        return appended
+
+
+def _states(tables: Tables, names: set[str]) -> dict[str, State]:
+    [found] = tables.one("states", names=as_json(names))
+    states = {}
+    for key, name, bytes_max, dedup, partitions, slots in _decode_states(found):
+        partitions.sort(key=lambda one: one[1])
+        keys, _, ends, sizes = map(list, zip(*partitions, strict=True))
+        states[name] = State(key, bytes_max, dedup, keys, ends, sizes, slots)
+    return states
+
+
+def _look_up(tables: Tables, appends: Sequence[Append], states: dict[str, State]) -> None:
+    """Find which ids are known: one query for all of them, none if there are none."""
+    wanted = [
+        (state.key, event.id)
+        for append in appends
+        if (state := states.get(append.stream)) is not None and state.slots and state.dedup
+        for event in append.events
+        if event.id is not None
+    ]
+    if not wanted:
+        return
+    by_key = {state.key: state for state in states.values()}
+    numbers = {key: number for state in states.values() for number, key in enumerate(state.keys)}
+    [found] = tables.one("find_ids", wanted=as_json(wanted))
+    for key, name, appended_at, digest, place in _decode_ids(found):
+        state = by_key[key]
+        known = state.known.get(name)
+        if known is None or known.appended_at < appended_at:
+            number = numbers[place >> OFFSET_BITS]
+            state.known[name] = Known(appended_at, digest, number, offset_of(place))
+
+
+def _fits(state: State, append: Append) -> bool:
+    held = sum(state.sizes)
+    if held + append.bytes <= state.bytes_max:
+        return True
+    # What is known already takes no room, and is answered even when there is none.
+    new = [event for event in append.events if event.id is None or event.id not in state.known]
+    return not new or held + sum(len(event.body) for event in new) <= state.bytes_max
+
+
+def _remember(tables: Tables, state: State, ids: list[tuple[str, int, int, int]]) -> None:
+    newest = max(at for _, at, _, _ in ids)
+    open_slots = [key for key, until in state.slots if until > newest]
+    if open_slots:
+        slot = open_slots[0]
+    else:
+        until = newest + max(1, state.dedup // SLOTS_PER_WINDOW)
+        [slot] = tables.one("insert_slot", stream=state.key, until=until)
+    tables.run_rows("insert_ids", [(slot, *row) for row in ids])
+    limit = max(FORGOTTEN_LEAST, FORGOTTEN_PER_ID * len(ids))
+    if any(until <= newest - state.dedup for _, until in state.slots):
+        forget_ids(tables, state.key, before=newest - state.dedup, limit=limit)

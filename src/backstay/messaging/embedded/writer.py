@@ -1,0 +1,257 @@
+"""The one thread that writes.
+
+What is appended gathers while a commit is under way; the next one then carries all of it, up to a limit. A
+caller hears of its own part after the commit that holds it, on the event loop, one wake-up for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from backstay.errors import BackstayError, Closed, StoreUnavailable
+from backstay.messaging.embedded.placing import Answers, Append, Turns, append_all
+from backstay.messaging.embedded.room import Room
+from backstay.messaging.embedded.tables import Tables
+from backstay.messaging.stream import Caller
+from backstay.observe import log
+from backstay.sql.sqlite.connection import REFUSALS, translated
+
+# Of one commit. What is more goes into the next one, so that nobody waits behind it for long.
+COMMIT_EVENTS_MAX: Final = 20_000
+COMMIT_BYTES_MAX: Final = 16 * 1024 * 1024
+
+# How often the writer asks whether another process wrote; asking costs some ten microseconds.
+FOREIGN_POLL_SECONDS: Final = 0.05
+# The same while others do write, and for a while after that.
+ATTENTIVE_POLL_SECONDS: Final = 0.005
+ATTENTIVE_SECONDS: Final = 1.0
+
+Result = TypeVar("Result")
+
+#: Called around each commit with "before" or "after"; tests end the process there.
+Boundary = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Call:
+    operation: Callable[[Tables], Any]
+    future: asyncio.Future[Any]
+
+
+class Writer:
+    """Owns the writing connection and its thread."""
+
+    def __init__(
+        self, tables: Tables, path: Path, *, listeners: Sequence[Caller], boundary: Boundary | None
+    ) -> None:
+        self._tables = tables
+        self._connection = tables.connection
+        self._path = path
+        self._boundary = boundary or (lambda _moment: None)
+        self._listeners = listeners
+        self._room = Room()
+        self._appends: deque[Append] = deque()
+        self._calls: deque[Call] = deque()
+        self._turns: Turns = defaultdict(int)
+        self._wake = threading.Event()
+        self._asleep = False
+        self._closing = False
+        self._seen_version = _data_version(self._connection)
+        self._look_again_at = 0.0
+        self._attentive_until = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._work, name=f"backstay-writer-{path.name}", daemon=True)
+        self._thread.start()
+
+    # On the event loop
+
+    @property
+    def has_room(self) -> bool:
+        return self._room.is_there
+
+    async def room(self) -> None:
+        """Come back when there is room for more."""
+        await self._room.wait()
+
+    def post(self, append: Append) -> None:
+        """Append with the next commit. There is always a place for it; who can wait asks for room before."""
+        if self._closing:
+            raise self._closed()
+        self._room.take(events=len(append.events), size=append.bytes)
+        self._appends.append(append)
+        self._call()
+
+    async def call(self, operation: Callable[[Tables], Result]) -> Result:
+        """Run ``operation`` in a transaction of its own; its result, or its error, comes back from here."""
+        if self._closing:
+            raise self._closed()
+        future: asyncio.Future[Result] = self._loop.create_future()
+        self._calls.append(Call(operation, future))
+        self._call()
+        return await future
+
+    async def close(self) -> None:
+        """Write what was handed in, then end the thread."""
+        self._closing = True
+        self._wake.set()
+        await asyncio.to_thread(self._thread.join)
+
+    def attend(self) -> None:
+        """Somebody listens now: look from now on whether others write."""
+        self._wake.set()
+
+    def _closed(self) -> Closed:
+        return Closed(f"{self._path.name} is closed")
+
+    def _call(self) -> None:
+        if self._asleep:
+            self._asleep = False
+            self._wake.set()
+
+    # In the thread
+
+    def _work(self) -> None:
+        while True:
+            self._wake.clear()
+            # Said before we look: what is handed in after that look finds us asleep, and calls.
+            self._asleep = True
+            if not (self._appends or self._calls or self._closing):
+                self._wake.wait(self._poll_seconds())
+            self._asleep = False
+            if self._calls:
+                self._run(self._calls.popleft())
+            if self._appends:
+                self._append(self._take())
+            self._look_around()
+            if self._closing and not (self._appends or self._calls):
+                break
+        self._connection.close()
+
+    def _take(self) -> list[Append]:
+        """What goes into the next commit: the first, whatever its size, and as much more as may."""
+        appends = self._appends
+        taken = [appends.popleft()]
+        events, size = len(taken[0].events), taken[0].bytes
+        while appends:
+            events += len(appends[0].events)
+            size += appends[0].bytes
+            if events > COMMIT_EVENTS_MAX or size > COMMIT_BYTES_MAX:
+                break
+            taken.append(appends.popleft())
+        return taken
+
+    def _append(self, appends: list[Append]) -> None:
+        answers: Sequence[Answers | BackstayError]
+        try:
+            answers = self._transaction(lambda tables: append_all(tables, appends, self._turns))
+        except REFUSALS as error:
+            if len(appends) > 1:
+                # One of them breaks a rule of the schema. The others must not suffer: each by itself.
+                for append in appends:
+                    self._append([append])
+                return
+            answers = [_refused(error, self._path)]
+        except sqlite3.Error as error:
+            answers = [translated(error, self._path)] * len(appends)
+        except Exception as error:  # noqa: BLE001
+            # A mistake of ours in one commit must not end the thread that all others depend on.
+            log.exception("a commit of the log failed")
+            answers = [StoreUnavailable(f"{self._path.name}: {error!r}")] * len(appends)
+        self._report(partial(self._settle, appends, answers))
+
+    def _run(self, call: Call) -> None:
+        try:
+            answer = self._transaction(call.operation)
+        except sqlite3.Error as error:
+            answer = translated(error, self._path)
+        except Exception as error:  # noqa: BLE001  One caller's mistake must not end the thread of all.
+            answer = error
+        self._report(partial(_answer, call.future, answer))
+
+    def _transaction(self, work: Callable[[Tables], Result]) -> Result:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            result = work(self._tables)
+            self._boundary("before")
+            self._connection.execute("COMMIT")
+        except BaseException:
+            # SQLite may have rolled back by itself, as it does when the disk is full.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        self._boundary("after")
+        return result
+
+    def _look_around(self) -> None:
+        """Call listeners when another process wrote. SQLite does not count this connection's own commits."""
+        now = time.monotonic()
+        if now < self._look_again_at or not self._listeners:
+            return
+        with contextlib.suppress(sqlite3.Error):
+            version = _data_version(self._connection)
+            if version != self._seen_version:
+                self._seen_version = version
+                self._attentive_until = now + ATTENTIVE_SECONDS
+                self._report(partial(self._tell, None))
+        self._look_again_at = now + (self._poll_seconds() or 0.0)
+
+    def _poll_seconds(self) -> float | None:
+        if not self._listeners:
+            return None
+        attentive = time.monotonic() < self._attentive_until
+        return ATTENTIVE_POLL_SECONDS if attentive else FOREIGN_POLL_SECONDS
+
+    def _report(self, report: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(report)
+        except RuntimeError:
+            # The event loop is gone, and with it everybody who waited. What was committed stays.
+            self._closing = True
+
+    # On the event loop again
+
+    def _settle(self, appends: list[Append], answers: Sequence[Answers | BackstayError]) -> None:
+        self._room.give_back(
+            events=sum(len(one.events) for one in appends), size=sum(one.bytes for one in appends)
+        )
+        names = set()
+        for append, answer in zip(appends, answers, strict=True):
+            append.settle(answer)
+            if not isinstance(answer, BackstayError):
+                names.add(append.stream)
+        if names:
+            self._tell(frozenset(names))
+
+    def _tell(self, names: frozenset[str] | None) -> None:
+        for caller in tuple(self._listeners):
+            caller(names)
+
+
+def _refused(error: Exception, path: Path) -> BackstayError:
+    if isinstance(error, sqlite3.Error):
+        return translated(error, path)
+    return StoreUnavailable(f"{path.name}: {error!r}")
+
+
+def _answer(future: asyncio.Future[Any], answer: Any) -> None:
+    if future.done():
+        return  # The caller no longer waits.
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
+
+
+def _data_version(connection: sqlite3.Connection) -> int:
+    version: int = connection.execute("PRAGMA data_version").fetchone()[0]
+    return version

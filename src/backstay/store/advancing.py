@@ -1,0 +1,156 @@
+"""What becomes of advances that are written together, whatever the database.
+
+Together they are written entirely or not at all. Should one of them be refused, each is written by itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from backstay.domain.alert import AlertKind, NewAlert
+from backstay.domain.lease import Owner
+from backstay.domain.stream import Group, NewQuarantined
+from backstay.domain.target import group_target
+from backstay.domain.task import NewTask
+from backstay.errors import BackstayError, LeaseLost, QuarantineFull
+from backstay.store.gathering import BATCH_BYTES_MAX
+from backstay.store.groups import Advance, Advanced
+
+#: So many tasks are started in one commit, beyond those of a single advance: everybody else waits for it.
+STARTS_TOGETHER: Final = 5_000
+_START_WEIGHS: Final = BATCH_BYTES_MAX // STARTS_TOGETHER
+
+
+class Asked(NamedTuple):
+    """An advance, and by whom it is made."""
+
+    advance: Advance
+    owner: Owner
+    quarantine_max: int
+
+
+class Move(NamedTuple):
+    """How far a holder has got with a partition, and the epochs of its holding and of itself."""
+
+    stream: str
+    grp: str
+    partition: int
+    epoch: int
+    holder: str
+    holder_epoch: int
+    reached: int | None
+
+
+#: Of a task: whether it is new, or why it could not be entered.
+Outcome = bool | BackstayError
+
+#: An event that is set aside, and when.
+Aside = tuple[NewQuarantined, datetime]
+
+
+def weight(asked: Asked) -> int:
+    """How much of a commit an advance takes up."""
+    events = (one.event for one in asked.advance.quarantined)
+    return sum(max(_START_WEIGHS, len(start.task.input)) for start in asked.advance.starts) + sum(
+        len(event.body) for event in events
+    )
+
+
+class Advancing:
+    """Advances that are written in one go."""
+
+    def __init__(self, asked: Sequence[tuple[Asked, datetime]]) -> None:
+        self._asked = asked
+        self._outcomes: list[list[Outcome]] = [[] for _ in asked]
+        # The latest of their times is the one that it is.
+        self.now = max(now for _, now in asked)
+
+    @property
+    def moves(self) -> list[Move]:
+        """Of each holding the furthest that it has got."""
+        furthest: dict[Move, int | None] = {}
+        for one, _ in self._asked:
+            unmoved = _move(one)
+            reached = furthest.get(unmoved)
+            to = one.advance.to
+            furthest[unmoved] = reached if to is None else to if reached is None else max(to, reached)
+        return [move._replace(reached=reached) for move, reached in furthest.items()]
+
+    @property
+    def lost(self) -> LeaseLost:
+        """To be raised when one of the holdings is another's."""
+        one = self._asked[0][0]
+        held = one.advance.holding
+        what = f"partition {held.partition} of stream {held.group.stream!r} for group {held.group.name!r}"
+        return LeaseLost(what, one.owner.id)
+
+    @property
+    def settled(self) -> list[tuple[int, str, str, int]]:
+        """What leaves the quarantine, each with the partition in which it must be."""
+        return [
+            (number, held.group.stream, held.group.name, held.partition)
+            for one, _ in self._asked
+            for held in [one.advance.holding]
+            for number in one.advance.settled
+        ]
+
+    @property
+    def tasks(self) -> list[tuple[NewTask, datetime]]:
+        return [(start.task, now) for one, now in self._asked for start in one.advance.starts]
+
+    def entered(self, outcomes: Iterable[Outcome]) -> None:
+        """What became of each of the tasks."""
+        each = iter(outcomes)
+        self._outcomes = [[next(each) for _ in one.advance.starts] for one, _ in self._asked]
+
+    @property
+    def aside(self) -> Mapping[Group, list[Aside]]:
+        """What each group sets aside; with that the events whose tasks could not be entered."""
+        found: dict[Group, list[Aside]] = defaultdict(list)
+        for (one, now), outcomes in zip(self._asked, self._outcomes, strict=True):
+            group = one.advance.holding.group
+            if one.advance.quarantined:
+                found[group] += [(new, now) for new in one.advance.quarantined]
+            for start, outcome in zip(one.advance.starts, outcomes, strict=True):
+                if isinstance(outcome, BackstayError):
+                    found[group].append((NewQuarantined(event=start.event, reason=str(outcome)), now))
+        return {group: found[group] for group in sorted(found)}
+
+    @property
+    def quarantine_max(self) -> int:
+        return min(one.quarantine_max for one, _ in self._asked)
+
+    def answers(self) -> list[Advanced | BackstayError]:
+        return [
+            Advanced(
+                started=sum(outcome is True for outcome in outcomes),
+                conflicts=sum(isinstance(outcome, BackstayError) for outcome in outcomes),
+            )
+            for outcomes in self._outcomes
+        ]
+
+
+def _move(one: Asked) -> Move:
+    held = one.advance.holding
+    group = held.group
+    return Move(group.stream, group.name, held.partition, held.epoch, one.owner.id, one.owner.epoch, None)
+
+
+def check_room(group: Group, quarantined: int, *, limit: int) -> None:
+    """``quarantined`` counts what is set aside just now."""
+    if quarantined > limit:
+        raise QuarantineFull(group.stream, group.name, limit=limit)
+
+
+def quarantine_alert(group: Group, aside: Sequence[Aside]) -> NewAlert:
+    """Calls a person for what a group sets aside. Once: what follows is in the quarantine with it."""
+    new = aside[0][0]
+    return NewAlert(
+        kind=AlertKind.QUARANTINE,
+        message=f"group {group.name} of stream {group.stream} sets events aside; the first is at offset"
+        f" {new.event.offset} of partition {new.event.partition}: {new.reason}",
+        target=group_target(group.stream, group.name),
+    )

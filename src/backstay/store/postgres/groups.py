@@ -1,0 +1,178 @@
+"""What a database that many processes share keeps of groups: its clock judges who reads no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from backstay.domain.audit import Act
+from backstay.domain.lease import Owner
+from backstay.domain.stream import Group, GroupStanding, Holding, Quarantined
+from backstay.domain.target import group_target
+from backstay.errors import BackstayError, Conflict
+from backstay.store.advancing import Asked, weight
+from backstay.store.base import Changes
+from backstay.store.decisions import check_event_ids, check_forgettable
+from backstay.store.gathering import Gathering
+from backstay.store.groups import Advance, Advanced
+from backstay.store.postgres.advancing import SHAPE, Advances, Answers, Refused
+from backstay.store.postgres.session import Session
+from backstay.store.postgres.statuses import Statuses
+from backstay.store.postgres.supervision import PostgresSupervision
+from backstay.store.postgres.tables import Judged, Tables
+
+# By this nobody is late.
+_NO_LEASE: Final = timedelta(days=365_000)
+
+
+class PostgresGroups:
+    """The verbs of groups in one schema."""
+
+    def __init__(
+        self,
+        session: Callable[[], Session],
+        supervision: PostgresSupervision,
+        *,
+        schema: str,
+        statuses: Statuses,
+        judged: Judged,
+    ) -> None:
+        self._session = session
+        self._supervision = supervision
+        self._judged = judged
+        self._write = Advances(schema=schema, statuses=statuses, judged=judged).write
+        self._advances: Gathering[Asked, Advanced | BackstayError] = Gathering(self._advance, weigh=weight)
+
+    # Who reads
+
+    async def hold(
+        self, group: Group, partitions: Sequence[int], *, owner: Owner, lease: timedelta, now: datetime
+    ) -> list[Holding]:
+        # After an outage everybody is late: then only who was declared dead reads no more.
+        judged_by = lease if self._supervision.may_judge(lease) else _NO_LEASE
+        late = self._supervision.late(lease=judged_by, now=now, spare=owner)
+        of = _of(group)
+
+        async def operation(tables: Tables, _changes: Changes) -> list[Holding]:
+            await tables.check_epoch(owner)
+            found = await tables.run("free_partitions", partitions=partitions, **of, **late)
+            if free := [partition for (partition,) in found]:
+                await tables.run("insert_checkpoints", partitions=free, now=self._judged(now), **of)
+                locked = [row[0] for row in await tables.run("lock_partitions", partitions=free, **of)]
+                await tables.run("take_partitions", partitions=locked, owner=owner.id, **of, **late)
+            return [SHAPE.holding(row) for row in await tables.run("holdings_of", owner=owner.id, **of)]
+
+        return await self._session().write(operation)
+
+    async def release(
+        self,
+        holdings: Sequence[Holding],
+        *,
+        owner: Owner,
+        now: datetime,  # noqa: ARG002  A holder may stop at any time.
+    ) -> None:
+        held = [(one.group.stream, one.group.name, one.partition, one.epoch, owner.id) for one in holdings]
+
+        async def operation(tables: Tables, _changes: Changes) -> None:
+            await tables.run_rows("release_partitions", held)
+
+        await self._session().write(operation)
+
+    # How far
+
+    async def advance(
+        self, advances: Sequence[Advance], *, owner: Owner, quarantine_max: int, now: datetime
+    ) -> list[Advanced | BackstayError]:
+        return await self._advances.add([Asked(one, owner, quarantine_max) for one in advances], now=now)
+
+    async def _advance(self, asked: list[tuple[Asked, datetime]]) -> Answers:
+        """All at once; one by one when one of them is refused: the others must not suffer."""
+        refused: BackstayError
+        try:
+            return await self._session().write(lambda tables, changes: self._write(tables, changes, asked))
+        except Refused as error:
+            refused = error.error
+        except Conflict as error:  # It breaks a rule of the schema.
+            refused = error
+        if len(asked) == 1:
+            return [refused]
+        return [answer for one in asked for answer in await self._advance([one])]
+
+    async def standings(self, stream: str) -> list[GroupStanding]:
+        async def look(tables: Tables) -> list[GroupStanding]:
+            return [SHAPE.standing(row) for row in await tables.run("list_standings", stream=stream)]
+
+        return await self._session().read(look)
+
+    async def forget(self, group: Group, *, act: Act, now: datetime) -> None:
+        of = _of(group)
+
+        async def operation(tables: Tables, _changes: Changes) -> None:
+            partitions = [partition for (partition,) in await tables.run("partitions_of", **of)]
+            readers = [reader for (reader,) in await tables.run("readers_of", **of)]
+            check_forgettable(group, partitions, readers)
+            quarantined = await tables.run("forget_quarantine", **of)
+            await tables.run("forget_checkpoints", **of)
+            before = {"partitions": len(partitions), "quarantined": len(quarantined)}
+            await tables.record(act, now, before=before, after=None)
+            await _take_up(tables, {group}, act, now)
+
+        await self._session().write(operation)
+
+    # What was set aside
+
+    async def quarantine(
+        self, stream: str, *, group: str | None = None, after: int = 0, limit: int
+    ) -> list[Quarantined]:
+        query = "list_quarantined" if group is None else "list_quarantined_of"
+
+        async def look(tables: Tables) -> list[Quarantined]:
+            rows = await tables.run(query, stream=stream, grp=group, after=after, limit=limit)
+            return [SHAPE.quarantined(row) for row in rows]
+
+        return await self._session().read(look)
+
+    async def quarantine_sizes(self, stream: str, *, counted: int) -> Mapping[str, int]:
+        async def look(tables: Tables) -> Mapping[str, int]:
+            rows = await tables.run("quarantine_sizes", stream=stream, counted=counted)
+            return {row[0]: row[1] for row in rows}
+
+        return await self._session().read(look)
+
+    async def resubmit(
+        self, stream: str, ids: Sequence[int] | None, *, limit: int, act: Act, now: datetime
+    ) -> list[int]:
+        check_event_ids(stream, ids)
+
+        async def operation(tables: Tables, _changes: Changes) -> list[int]:
+            if ids is None:
+                rows = await tables.run("quarantined_to_resubmit", stream=stream, limit=limit)
+            else:
+                rows = await tables.run("quarantined_by_id", stream=stream, quarantined=ids)
+            found = {row[0]: row[1] for row in rows}
+            check_event_ids(stream, ids, found)
+            await tables.run("resubmit_quarantined", quarantined=[*found])
+            await tables.record(act, now, before=None, after={"resubmitted": len(found)})
+            await _take_up(tables, {Group(stream, name) for name in found.values()}, act, now)
+            return [*found]
+
+        return await self._session().write(operation)
+
+    async def resubmitted(self, group: Group, partitions: Sequence[int], *, limit: int) -> list[Quarantined]:
+        async def look(tables: Tables) -> list[Quarantined]:
+            rows = await tables.run("list_resubmitted", partitions=partitions, limit=limit, **_of(group))
+            return [SHAPE.quarantined(row) for row in rows]
+
+        return await self._session().read(look)
+
+
+def _of(group: Group) -> dict[str, str]:
+    return {"stream": group.stream, "grp": group.name}
+
+
+async def _take_up(tables: Tables, groups: set[Group], act: Act, now: datetime) -> None:
+    """Whoever acts on what groups set aside has seen the alerts that tell of it."""
+    for group in sorted(groups):
+        target = group_target(group.stream, group.name)
+        await tables.run("take_up", target=target, step=None, by=act.who, now=now)

@@ -1,0 +1,160 @@
+"""What one file keeps of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from backstay.domain.audit import Act
+from backstay.domain.instants import micros
+from backstay.domain.lease import Owner
+from backstay.domain.stream import Group, GroupStanding, Holding, Quarantined
+from backstay.domain.target import group_target
+from backstay.errors import BackstayError
+from backstay.store.advancing import Asked, weight
+from backstay.store.base import Changes, InstanceRecord
+from backstay.store.decisions import check_event_ids, check_forgettable
+from backstay.store.gathering import Gathering
+from backstay.store.groups import Advance, Advanced
+from backstay.store.rows import as_json
+from backstay.store.sqlite.advancing import SHAPE, advance_all
+from backstay.store.sqlite.session import Session
+from backstay.store.sqlite.tables import Tables
+
+
+class Dead(Protocol):
+    """Tells who is to be declared dead."""
+
+    def __call__(
+        self, tables: Tables, *, lease: timedelta, now: datetime, spare: Owner | None
+    ) -> list[InstanceRecord]: ...
+
+
+class SqliteGroups:
+    """The verbs of groups on one file."""
+
+    def __init__(self, session: Callable[[], Session], dead: Dead) -> None:
+        self._session = session
+        self._dead = dead
+        self._advances: Gathering[Asked, Advanced | BackstayError] = Gathering(self._advance, weigh=weight)
+
+    # Who reads
+
+    async def hold(
+        self, group: Group, partitions: Sequence[int], *, owner: Owner, lease: timedelta, now: datetime
+    ) -> list[Holding]:
+        of = _of(group)
+        wanted = as_json(partitions)
+
+        def operation(tables: Tables, _changes: Changes) -> list[Holding]:
+            tables.check_epoch(owner)
+            gone = as_json([one.id for one in self._dead(tables, lease=lease, now=now, spare=owner)])
+            tables.run("insert_checkpoints", partitions=wanted, now=micros(now), **of)
+            tables.run("take_partitions", partitions=wanted, owner=owner.id, gone=gone, now=micros(now), **of)
+            return [SHAPE.holding(row) for row in tables.run("holdings_of", owner=owner.id, **of).fetchall()]
+
+        return await self._session().write(operation)
+
+    async def release(
+        self,
+        holdings: Sequence[Holding],
+        *,
+        owner: Owner,
+        now: datetime,  # noqa: ARG002  A holder may stop at any time.
+    ) -> None:
+        held = as_json([(one.group.stream, one.group.name, one.partition, one.epoch) for one in holdings])
+
+        def operation(tables: Tables, _changes: Changes) -> None:
+            tables.run("release_partitions", holdings=held, owner=owner.id)
+
+        await self._session().write(operation)
+
+    # How far
+
+    async def advance(
+        self, advances: Sequence[Advance], *, owner: Owner, quarantine_max: int, now: datetime
+    ) -> list[Advanced | BackstayError]:
+        return await self._advances.add([Asked(one, owner, quarantine_max) for one in advances], now=now)
+
+    async def _advance(self, asked: list[tuple[Asked, datetime]]) -> list[Advanced | BackstayError]:
+        return await self._session().write(lambda tables, changes: advance_all(tables, changes, asked))
+
+    async def standings(self, stream: str) -> list[GroupStanding]:
+        def look(tables: Tables) -> list[GroupStanding]:
+            return [SHAPE.standing(row) for row in tables.run("list_standings", stream=stream).fetchall()]
+
+        return await self._session().read(look)
+
+    async def forget(self, group: Group, *, act: Act, now: datetime) -> None:
+        of = _of(group)
+
+        def operation(tables: Tables, _changes: Changes) -> None:
+            partitions = [partition for (partition,) in tables.run("partitions_of", **of).fetchall()]
+            readers = [reader for (reader,) in tables.run("readers_of", **of).fetchall()]
+            check_forgettable(group, partitions, readers)
+            quarantined = tables.run("forget_quarantine", **of).rowcount
+            tables.run("forget_checkpoints", **of)
+            before = {"partitions": len(partitions), "quarantined": quarantined}
+            tables.record(act, now, before=before, after=None)
+            _take_up(tables, {group}, act, now)
+
+        await self._session().write(operation)
+
+    # What was set aside
+
+    async def quarantine(
+        self, stream: str, *, group: str | None = None, after: int = 0, limit: int
+    ) -> list[Quarantined]:
+        query = "list_quarantined" if group is None else "list_quarantined_of"
+
+        def look(tables: Tables) -> list[Quarantined]:
+            rows = tables.run(query, stream=stream, grp=group, after=after, limit=limit).fetchall()
+            return [SHAPE.quarantined(row) for row in rows]
+
+        return await self._session().read(look)
+
+    async def quarantine_sizes(self, stream: str, *, counted: int) -> Mapping[str, int]:
+        def look(tables: Tables) -> Mapping[str, int]:
+            return dict(tables.run("quarantine_sizes", stream=stream, counted=counted).fetchall())
+
+        return await self._session().read(look)
+
+    async def resubmit(
+        self, stream: str, ids: Sequence[int] | None, *, limit: int, act: Act, now: datetime
+    ) -> list[int]:
+        check_event_ids(stream, ids)
+
+        def operation(tables: Tables, _changes: Changes) -> list[int]:
+            if ids is None:
+                rows = tables.run("quarantined_to_resubmit", stream=stream, limit=limit)
+            else:
+                rows = tables.run("quarantined_by_id", stream=stream, quarantined=as_json(ids))
+            found = dict(rows.fetchall())
+            check_event_ids(stream, ids, found)
+            tables.run("resubmit_quarantined", quarantined=as_json([*found]))
+            tables.record(act, now, before=None, after={"resubmitted": len(found)})
+            _take_up(tables, {Group(stream, name) for name in found.values()}, act, now)
+            return [*found]
+
+        return await self._session().write(operation)
+
+    async def resubmitted(self, group: Group, partitions: Sequence[int], *, limit: int) -> list[Quarantined]:
+        wanted = as_json(partitions)
+
+        def look(tables: Tables) -> list[Quarantined]:
+            rows = tables.run("list_resubmitted", partitions=wanted, limit=limit, **_of(group)).fetchall()
+            return [SHAPE.quarantined(row) for row in rows]
+
+        return await self._session().read(look)
+
+
+def _of(group: Group) -> dict[str, str]:
+    return {"stream": group.stream, "grp": group.name}
+
+
+def _take_up(tables: Tables, groups: set[Group], act: Act, now: datetime) -> None:
+    """Whoever acts on what groups set aside has seen the alerts that tell of it."""
+    for group in sorted(groups):
+        target = group_target(group.stream, group.name)
+        tables.run("take_up", target=target, step=None, by=act.who, now=micros(now))
