@@ -24,7 +24,7 @@ SCHEDULER: Final = "scheduler"
 OPERATIONS: Final = "operations"
 
 # A service may be away, or the other group far behind: in the end somebody looks at what could not be done.
-PATIENCE: Final = Retry(attempts=1_000, first="100ms", cap="4s")
+PATIENCE: Final = Retry(attempts=1_000, first="50ms", cap="2s")
 PATIENT_FOR: Final = "1h"
 
 

@@ -176,7 +176,8 @@ class Streams:
         checked_limit(limit)
         await self.make(stream)
         partition = partition_of(_keyed(key), (await self.log.stream(stream)).partitions, turn=0)
-        offset, found = await self._checkpoint(Group(stream, group), partition), []
+        offset = await self._checkpoint(Group(stream, group), partition)
+        found: list[Event] = []
         while limit > 0:
             part = await self.log.read(stream, partition, start=offset, limit=limit, bytes_max=READ_BYTES_MAX)
             if not part.events:

@@ -95,7 +95,7 @@ async def test_a_cancellation_that_overtakes_its_delivery_waits_for_it(tmp_path:
         # While a task of the workflow waits, no other is started.
         await platform.serve(EVERYTHING, max_pending="1")
         await platform.type("workflows", "pause", "deliver")
-        orders = await platform.place_all([new_request() for _ in range(40)])
+        orders = await platform.place_all([new_request() for _ in range(10)])
         await eventually(lambda: platform.tasks("pending"), bool, what="the first task")
         behind = [order for order in orders if await platform.task(order) is None]
         answers = [await cancel(platform, order) for order in behind]
