@@ -14,6 +14,7 @@ import aiohttp
 
 from drone_delivery.addresses import DEFAULT_PORTS
 from drone_delivery.demo import ports
+from drone_delivery.demo.afresh import NotAfresh, begin_afresh
 from drone_delivery.demo.kills import kill_now_and_then
 from drone_delivery.demo.load import Load, LoadFailed
 from drone_delivery.demo.plan import Plan
@@ -30,7 +31,7 @@ DRAIN_SECONDS: Final = 120.0
 REQUEST_SECONDS: Final = 5.0
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
-_KNOWN: Final = (ports.PortsTaken, ProcessFailed, WeatherFailed, LoadFailed, Out, NotLetIn)
+_KNOWN: Final = (NotAfresh, ports.PortsTaken, ProcessFailed, WeatherFailed, LoadFailed, Out, NotLetIn)
 
 
 class DemoFailed(Exception):
@@ -41,7 +42,8 @@ async def run(plan: Plan, screen: Screen, chance: Random) -> Report:
     """The whole demo. Raises DemoFailed; CancelledError when told to stop at once."""
     try:
         chosen = ports.choose(plan.port, len(DEFAULT_PORTS), chance)
-        processes = Processes(chosen, store=plan.store, folder=plan.folder)
+        await begin_afresh(plan)
+        processes = Processes(chosen, plan=plan)
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             demo = Demo(plan, processes, session, screen=screen, chance=chance)

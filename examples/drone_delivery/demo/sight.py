@@ -16,9 +16,8 @@ import msgspec
 
 from drone_delivery.demo.load import authorization
 from drone_delivery.services.books import Calls, count_calls
+from drone_delivery.wishes import OPERATIONS, SCHEDULER, requests
 
-STREAM: Final = "delivery-requests"
-GROUPS: Final = ("scheduler", "operations")
 ENDED: Final = frozenset({"processed", "undone", "error", "undo_failed", "cancelled"})
 PAGE: Final = 1_000
 _AT_ONCE: Final = aiohttp.ClientTimeout(total=0.5)
@@ -173,8 +172,8 @@ class Sight:
         states = await asyncio.gather(*(self._state_of(url) for url in self._services.values()))
         self.seen.services = dict(zip(self._services, states, strict=True))
         # Before the tasks: what nobody has to take up any more is among them.
-        stream = await self._get(f"/v1/streams/{STREAM}", _Stream)
-        self.seen.lag = max(stream.lag(group) for group in GROUPS)
+        stream = await self._get(f"/v1/streams/{requests.name}", _Stream)
+        self.seen.lag = max(stream.lag(group) for group in (SCHEDULER, OPERATIONS))
         await self._look_at_tasks()
         agents = await self._get("/v1/agents", _Agents)
         self.seen.agents = {agent.name: _summed(agent) for agent in agents.items}
