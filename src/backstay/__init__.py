@@ -2,6 +2,7 @@
 
 app          what you declare: workflows, agents, their steps and undos
 client       submit, look, step in
+producing    send events to the streams of a server
 submit       the one door through which a task enters the store
 scheduler    runs the workflows: decides the next step of every task, sends it out
 agents       do the steps, each wrapping one service
@@ -33,12 +34,15 @@ from backstay.errors import (
     LockLost,
     Permanent,
     StepFailed,
+    StreamFull,
     TaskFailed,
     Transient,
     Unavailable,
+    UnknownStream,
     UnknownTask,
 )
 from backstay.messaging.message import Message
+from backstay.producing import Producer
 
 __all__ = [
     "App",
@@ -60,13 +64,16 @@ __all__ = [
     "LockLost",
     "Message",
     "Permanent",
+    "Producer",
     "Recovery",
     "Retry",
     "StepFailed",
+    "StreamFull",
     "Submission",
     "TaskFailed",
     "Transient",
     "Unavailable",
+    "UnknownStream",
     "UnknownTask",
     "current_step",
     "now",

@@ -25,7 +25,9 @@ def test_the_mark_never_passes_what_is_unfinished_and_reaches_the_end_with_the_l
 ):
     """EH-10: read and finished in any order, interleaved at random."""
     mark = Watermark(start)
-    waiting, unfinished, finished = offsets_of(gaps, start), [], set()
+    waiting = offsets_of(gaps, start)
+    unfinished: list[int] = []
+    finished: set[int] = set()
     lows = [mark.low]
     while waiting or unfinished:
         if waiting and (not unfinished or data.draw(st.booleans())):

@@ -64,7 +64,8 @@ class Crash:
 
     def content(self) -> list[Row]:
         """Everything that a resumed application goes by."""
-        return self.rows("SELECT * FROM task ORDER BY key") + self.journal()
+        groups = self.rows("SELECT * FROM checkpoint")
+        return self.rows("SELECT * FROM task ORDER BY key") + self.journal() + groups
 
 
 class Crashes(ABC):
@@ -134,7 +135,10 @@ class PostgresCrashes(Crashes):
 
     # By the server's own clock a lease counts from the start of the server, which is not so old.
     _OPTIONS: ClassVar = {"server_clock": False}
-    _TABLES: ClassVar = (*TABLES, "writer", "migration", "told", "queue", "message", "message_id")
+    _TABLES: ClassVar = (
+        *TABLES,
+        *("writer", "migration", "told", "queue", "message", "message_id", "checkpoint", "quarantine"),
+    )
 
     def __init__(self, database: PostgresDatabase) -> None:
         super().__init__()
@@ -167,7 +171,7 @@ class PostgresCrashes(Crashes):
 
     def _committed(self) -> None:
         snapshot = self._snapshot()
-        content = b"".join(snapshot[table] for table in ("task", "step", "signal"))
+        content = b"".join(snapshot[table] for table in ("task", "step", "signal", "checkpoint"))
         self._keep(self._crash(snapshot), content)
 
     def _crash(self, snapshot: Snapshot) -> Crash:

@@ -4,6 +4,7 @@ ports         what the composition hands in
 application   the layers around the table: border, guard, mounts, router
 mounts        applications of the user's own, behind the same guard
 routes        the table
+paths         what is at a path
 routing       what a route is, and how a request becomes the call of its handler
 contents      events as a body: one, or lines of them; large ones wait for their turn
 calls         what a handler is given, and what it may give back

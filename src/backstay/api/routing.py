@@ -17,14 +17,13 @@ from urllib.parse import unquote
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route as PathRoute
-from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from backstay.api import bodies, contents
 from backstay.api.calls import Call, Header, Nothing, Reply, Service
 from backstay.api.contents import Content
 from backstay.api.parameters import Parameters, query_pairs
+from backstay.api.paths import Paths
 from backstay.api.problems import METHOD_NOT_ALLOWED, NOT_JSON, UNKNOWN_PATH, Kind, Refused
 from backstay.domain import jsontext
 from backstay.domain.access import Role
@@ -97,22 +96,18 @@ def router(routes: Iterable[Route], service: Service) -> ASGIApp:
     by_path: dict[str, dict[str, Route]] = {}
     for route in routes:
         by_path.setdefault(route.path, {})[route.method] = route
-    found = Router(
-        [PathRoute(path, Resource(methods, service)) for path, methods in by_path.items()],
-        redirect_slashes=False,
-        default=_unknown_path,
-    )
+    paths: Paths[Resource] = Paths()
+    for path, methods in by_path.items():
+        paths.add(path, Resource(methods, service))
 
     async def by_raw_path(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope = {**scope, "path": scope["raw_path"].decode("latin-1"), "root_path": ""}
-        await found(scope, receive, send)
+        found = paths.find(scope["raw_path"].decode("latin-1"))
+        if found is None:
+            raise Refused(UNKNOWN_PATH, "there is nothing at this path; /openapi.json lists what there is")
+        resource, names = found
+        await resource({**scope, "path_params": names}, receive, send)
 
     return by_raw_path
-
-
-async def _unknown_path(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    raise Refused(UNKNOWN_PATH, "there is nothing at this path; /openapi.json lists what there is")
 
 
 class Resource:

@@ -9,6 +9,8 @@ from typing import Final
 from backstay.domain.stream import EventRecord
 
 BYTES_IN_HAND_MAX: Final = 64 * 1024 * 1024
+# Of one read: the bodies, without the first if that is larger.
+READ_BYTES: Final = 1024 * 1024
 # Who holds nothing may always read so much: others may be stuck with what they hold.
 LEAST_BYTES: Final = 64 * 1024
 # What an event takes beside its body, and what is made of it.
@@ -23,10 +25,15 @@ class Budget:
         self._waiting: set[asyncio.Event] = set()
         self.held = 0
 
-    def room(self, *, holding: bool) -> int:
-        """How many bytes may be read now by one who holds something, or nothing."""
-        left = self._bytes_max - self.held
-        return left if holding else max(left, LEAST_BYTES)
+    @property
+    def has_room(self) -> bool:
+        return self.held < self._bytes_max
+
+    def reserve(self) -> int:
+        """How many bytes may be read now: held from now on, since others read at the same time."""
+        reserved = max(LEAST_BYTES, min(READ_BYTES, self._bytes_max - self.held))
+        self.held += reserved
+        return reserved
 
     def call_when_free(self, wake: asyncio.Event) -> None:
         self._waiting.add(wake)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from backstay.domain.stream import READ_BYTES_MAX, EventRecord, Holding, Quarantined, Slice
+from backstay.domain.stream import EventRecord, Holding, Quarantined, Slice
 from backstay.errors import BackstayError, LeaseLost, OffsetAhead
 from backstay.ingest.budget import cost
 from backstay.ingest.keeper import within
@@ -167,23 +167,26 @@ class Flow(ABC):
     def _has_room(self) -> bool:
         if self.tally.stalled:
             return False
-        if self._budget.room(holding=self._bytes > 0) > 0:
+        if self._budget.has_room or not self._bytes:
             return True
         self._budget.call_when_free(self._wake)
         return False
 
     async def _read(self, limit: int) -> Slice:
         """The next events, all of them in hand from now on. Raises OffsetAhead, Unavailable."""
-        room = max(1, self._budget.room(holding=self._bytes > 0))
-        found = await self._streams.read(
-            self.holding.group.stream,
-            self.holding.partition,
-            start=self._position,
-            limit=limit,
-            bytes_max=min(room, READ_BYTES_MAX),
-        )
-        self._looked = True
-        self._charge(found.events)
+        reserved = self._budget.reserve()
+        try:
+            found = await self._streams.read(
+                self.holding.group.stream,
+                self.holding.partition,
+                start=self._position,
+                limit=limit,
+                bytes_max=reserved,
+            )
+            self._looked = True
+            self._charge(found.events)
+        finally:
+            self._budget.release(reserved)
         return found
 
     async def _stop_reading(self, error: OffsetAhead) -> None:

@@ -6,7 +6,6 @@ Whatever a stage raises sets the event aside, with a reason by which a person fi
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Sequence
 from types import CoroutineType
 from typing import Any, Final
@@ -54,7 +53,8 @@ class Stages:
         for function, filters, stage in self._stages:
             try:
                 given = function(value)
-                if inspect.isawaitable(given):
+                # What is declared without async may give something to await all the same.
+                if stage.is_async or hasattr(given, "__await__"):
                     given = await given
             except asyncio.CancelledError:
                 if is_cancelled():

@@ -45,21 +45,22 @@ async def append_lines(streams: Streams, stream: str, text: bytes, *, bytes_max:
     Raises UnknownStream, and what keeps the log from taking any of them, such as StreamFull. Once some
     are in, what keeps the others out is told as what is wrong with a line is: come again with those.
     """
-    # Before anything is judged: who is mistaken in the stream learns that, whatever the lines are like.
-    await streams.known(stream)
     lines = _split(text)
     tally = _Tally()
     for begin in range(0, len(lines), _PART):
         found = judged(lines[begin : begin + _PART], first=begin + 1, bytes_max=bytes_max)
         tally.refuse(found.bad)
         try:
-            answers = await streams.append_events(stream, found.events)
+            answers = await streams.append_events(stream, found.events) if found.events else []
         except Unavailable as error:
             if not tally.told.accepted:
                 raise
             answers = [error] * len(found.events)
         tally.enter(found, answers)
         await asyncio.sleep(0)
+    if not tally.told.accepted:
+        # Who is mistaken in the stream learns that, whatever their lines are like.
+        await streams.known(stream)
     return tally.summed_up()
 
 

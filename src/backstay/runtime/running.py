@@ -16,6 +16,7 @@ from backstay.clock import Clock
 from backstay.definitions.registry import Registry
 from backstay.domain.lease import Owner
 from backstay.errors import LeaseLost, StoreUnavailable, Unavailable
+from backstay.messaging.logs import log_of
 from backstay.messaging.stream import Log
 from backstay.observe import INSTANCE_DEAD, STORE_UNAVAILABLE, emit
 from backstay.runtime.instance import RECONNECT_SECONDS, Instance
@@ -41,7 +42,7 @@ class Running:
         roles: Roles = EMBEDDED,
         log: Log | None = None,
     ) -> None:
-        self._log = log
+        self._log = log_of(settings) if log is None else log
         self._registry = registry
         self._settings = settings
         self._store = store or open_store(settings)

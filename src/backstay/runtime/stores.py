@@ -12,6 +12,7 @@ from backstay.clock import Clock, SystemClock
 from backstay.definitions.registry import Registry
 from backstay.domain.instants import micros_in
 from backstay.errors import InvalidSetting
+from backstay.messaging.logs import log_of
 from backstay.settings import Settings
 from backstay.store.base import Store
 from backstay.store.sqlite import SqliteStore
@@ -85,13 +86,12 @@ async def connected(
 ) -> AsyncIterator[Client]:
     """A client on an open store. Runs no role: tasks are moved by other processes."""
     opened = store or open_store(settings)
-    client = Client(opened, registry, settings=settings, clock=clock or StoreClock(opened))
+    log = log_of(settings)
     await opened.open(must_exist=must_exist)
-    try:
+    async with AsyncExitStack() as closing:
+        closing.push_async_callback(opened.close)
+        clock = clock or StoreClock(opened)
+        client = Client(opened, registry, settings=settings, clock=clock, log=log)
+        closing.push_async_callback(client.close)
         await client.open(must_exist=must_exist)
         yield client
-    finally:
-        # Each of them whatever the other raises.
-        async with AsyncExitStack() as closing:
-            closing.push_async_callback(opened.close)
-            closing.push_async_callback(client.close)

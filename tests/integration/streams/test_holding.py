@@ -1,0 +1,258 @@
+"""Who reads a partition: one process at a time, and what it does when it loses it, or ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backstay import App, Event
+from backstay.domain.stream import Group
+from backstay.errors import StoreUnavailable
+from backstay.observe import OFFSET_AHEAD, PARTITION_LOST, counters
+from backstay.runtime import Running
+from backstay.settings import Settings
+from backstay.store.groups import Advance, Advanced, Groups
+from tests.support.databases import AnyStore, Database
+from tests.support.ingesting import STREAM, at, checkpoints, events, passed, process
+from tests.support.running import FAST, comes_true, eventually
+
+DAY = timedelta(days=1)
+
+
+def through(function: Any, *, partitions: int = 2) -> App:
+    app = App("shop")
+    source = app.stream(STREAM, partitions=partitions).source(group="g")
+    source.via(function).checkpoint(every=1000, after="1h")
+    return app
+
+
+async def nothing(event: Event) -> None:
+    """Nothing at all."""
+
+
+async def holders(store: Any) -> Counter[str | None]:
+    return Counter(one.holder for one in await store.groups.standings(STREAM))
+
+
+async def test_a_second_process_takes_what_the_first_leaves(database: Database, tmp_path: Path):
+    """EH-05: one reader of a partition at a time."""
+    app = through(nothing)
+    async with (
+        process(app, database.store(), tmp_path) as one,
+        process(app, database.store(), tmp_path) as two,
+    ):
+        await one.append(range(10), keys=5)
+        assert (await one.run_dry(), await two.run_dry()) == (10, 0)
+        assert await holders(one.store) == {one.owner.id: 2}
+
+        await one.pipeline.drain()
+        await one.append(range(10), keys=5)
+        assert (await one.ingest.retention.run_once(), await two.run_dry()) == (0, 10)
+        assert await holders(one.store) == {two.owner.id: 2}
+
+
+async def test_a_displaced_holder_drops_everything_it_has_in_hand(database: Database, tmp_path: Path):
+    """EH-05, EH-15: what it still had is cancelled at once, and nothing of it is written."""
+    begun, cancelled = asyncio.Event(), asyncio.Event()
+    lost = counters[PARTITION_LOST]
+
+    async def hang(event: Event) -> None:
+        if event.body == "slow":
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+
+    app = through(hang, partitions=1)
+    async with (
+        process(app, database.store(), tmp_path) as one,
+        process(app, database.store(), tmp_path) as two,
+    ):
+        await one.append(["quick", "slow"])
+        reading = asyncio.create_task(one.ingest.run())
+        await begun.wait()
+        [flow] = one.pipeline.flows.values()
+        await comes_true(lambda: flow.tally.mark.low == 1)
+
+        # Another has taken it: this one was thought dead.
+        await one.store.groups.release([flow.holding], owner=one.owner, now=one.client._clock.now())
+        [taken] = await two.store.groups.hold(
+            Group(STREAM, "g"), [0], owner=two.owner, lease=DAY, now=two.client._clock.now()
+        )
+        await one.ingest.checkpointer.write([flow.tally])
+
+        await cancelled.wait()
+        await comes_true(lambda: one.pipeline.flows == {} and one.pipeline.in_flight == 0)
+        assert await checkpoints(two.store) == {0: None}
+        assert counters[PARTITION_LOST] == lost + 1
+        assert taken.epoch == flow.holding.epoch + 1
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def test_a_partition_that_is_taken_away_and_back_is_read_anew(database: Database, tmp_path: Path):
+    app = through(nothing, partitions=1)
+    async with process(app, database.store(), tmp_path) as one:
+        await one.append(range(3))
+        await one.run_dry()
+        [before] = one.pipeline.flows.values()
+        await one.store.groups.release([before.holding], owner=one.owner, now=one.client._clock.now())
+        await one.append(range(3))
+        assert await one.run_dry() == 3
+
+        [after] = one.pipeline.flows.values()
+        assert after is not before
+        assert await checkpoints(one.store) == {0: 6}
+
+
+async def test_a_process_that_drains_ends_what_it_began_writes_that_and_lets_go(
+    database: Database, tmp_path: Path
+):
+    go_on, begun, ended = asyncio.Event(), Counter[int](), Counter[int]()
+
+    async def note(event: Event) -> None:
+        begun[event.body] += 1
+        await go_on.wait()
+        ended[event.body] += 1
+
+    app = App("shop")
+    source = app.stream(STREAM, partitions=2).source(group="g")
+    source.via(note, concurrency=10).checkpoint(every=1000, after="1h")
+    async with process(app, database.store(), tmp_path) as one:
+        await one.append(range(50))
+        reading = asyncio.create_task(one.ingest.run())
+        await comes_true(lambda: begun.total() == 10)
+        draining = asyncio.create_task(one.ingest.drain())
+        await asyncio.sleep(0.02)
+        assert not draining.done()
+        go_on.set()
+        await draining
+
+        # Nothing was begun any more but what lay before something that was.
+        assert begun == ended
+        assert 10 <= begun.total() < 50
+        assert await passed(one.store) == begun.total()
+        assert await holders(one.store) == {None: 2}
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def test_a_run_that_ends_writes_how_far_it_has_got(database: Database, tmp_path: Path):
+    seen: list[int] = []
+
+    async def note(event: Event) -> None:
+        seen.append(event.body)
+
+    app = through(note)
+    async with app.run(store=database.store(), **at(tmp_path), **FAST):
+        await app.stream(STREAM).append_all(events(range(40), keys=9))
+        await comes_true(lambda: len(seen) == 40)
+
+    async with app.client(store=database.store(), **at(tmp_path)) as client:
+        assert await passed(client._store) == 40
+
+
+async def test_a_checkpoint_beyond_the_end_stops_that_partition_alone(database: Database, tmp_path: Path):
+    """IR-5: the log is another one than before."""
+    alerts = counters[OFFSET_AHEAD]
+    seen: Counter[int] = Counter()
+
+    async def note(event: Event) -> None:
+        seen[event.partition] += 1
+
+    app = through(note)
+    async with process(app, database.store(), tmp_path) as reader:
+        held = await reader.store.groups.hold(
+            Group(STREAM, "g"), [0, 1], owner=reader.owner, lease=DAY, now=reader.client._clock.now()
+        )
+        [ahead] = [one for one in held if one.partition == 1]
+        await reader.store.groups.advance(
+            [Advance(holding=ahead, to=7)],
+            owner=reader.owner,
+            quarantine_max=1,
+            now=reader.client._clock.now(),
+        )
+        reading = asyncio.create_task(reader.ingest.run())
+        await comes_true(lambda: counters[OFFSET_AHEAD] == alerts + 1)
+        await reader.append(range(20))
+        await comes_true(lambda: seen[0] == 10)
+
+        # Even though there is something at that offset by now: it is not what would have come next.
+        assert seen == {0: 10}
+        assert counters[OFFSET_AHEAD] == alerts + 1
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def test_the_store_may_be_away_for_a_while(database: Database, tmp_path: Path):
+    """Nothing is lost, nothing is skipped, and nobody has to restart anything."""
+    seen: Counter[int] = Counter()
+
+    async def note(event: Event) -> None:
+        seen[event.body] += 1
+
+    app = App("shop")
+    app.stream(STREAM, partitions=2).source(group="g").via(note).checkpoint(every=1, after="10ms")
+    store = database.store_as(AwayStore)
+    settings = Settings.load({**at(tmp_path), **FAST}, environment={})
+    async with Running(app.registry, settings, store=store) as running:
+        assert running.client is not None
+        stream = running.client.stream(STREAM)
+        await stream.append_all(events(range(10)))
+        await eventually(lambda: passed(store), lambda done: done == 10)
+        store.away = True
+        await stream.append_all(events(range(10, 20)))
+        await comes_true(lambda: len(seen) == 20)
+        assert await passed(store) == 10
+
+        store.away = False
+        await eventually(lambda: passed(store), lambda done: done == 20)
+    assert seen == Counter(range(20))
+
+
+class AwayStore(AnyStore):
+    """Writes nothing for readers of streams while it is ``away``."""
+
+    away = False
+
+    @property
+    def groups(self) -> Any:
+        return _Away(super().groups, self)
+
+
+class _Away:
+    def __init__(self, groups: Groups, store: AwayStore) -> None:
+        self._groups = groups
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._groups, name)
+
+    async def advance(self, advances: Any, **how: Any) -> list[Advanced | Any]:
+        if self._store.away:
+            raise StoreUnavailable("the store is away")
+        return await self._groups.advance(advances, **how)
+
+
+@pytest.mark.parametrize("partitions", [1, 5])
+async def test_an_idle_pipeline_reads_nothing_and_writes_nothing(
+    database: Database, tmp_path: Path, partitions: int
+):
+    app = through(nothing, partitions=partitions)
+    async with app.run(store=database.store(), **at(tmp_path), **FAST):
+        await app.stream(STREAM).append_all(events(range(10)))
+        store = app._running._store
+
+        async def standings() -> Any:
+            return await store.groups.standings(STREAM)
+
+        await eventually(standings, lambda found: len(found) == partitions)
+        before = [one.updated_at for one in await standings()]
+        await asyncio.sleep(0.3)
+        assert [one.updated_at for one in await standings()] == before

@@ -1,0 +1,117 @@
+"""The role ``ingest`` of a process, stepped by hand, and streams to read with it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from backstay import App, Event
+from backstay.client import Client
+from backstay.clock import Clock, SystemClock
+from backstay.domain.lease import Owner
+from backstay.domain.stream import Quarantined
+from backstay.ingest.pipeline import Pipeline
+from backstay.ingest.role import Ingest
+from backstay.settings import Settings
+from backstay.store.base import NewInstance, Store, TaskFilter
+
+_numbers = itertools.count(1)
+
+STREAM = "numbers"
+
+
+def at(folder: Path) -> dict[str, Any]:
+    """The setting by which an application keeps its streams in this folder."""
+    return {"streams": f"sqlite:///{folder / 'streams.db'}"}
+
+
+def events(bodies: Iterable[Any], *, keys: int | None = None) -> list[Event]:
+    """An event for each body; with ``keys``, each belongs to one of so many by turns."""
+    return [
+        Event(body=body, key=None if keys is None else f"key-{number % keys}")
+        for number, body in enumerate(bodies)
+    ]
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process that reads streams: registered, and moved by nobody but the test."""
+
+    store: Store
+    client: Client
+    owner: Owner
+    ingest: Ingest
+
+    @property
+    def pipeline(self) -> Pipeline:
+        [pipeline] = self.ingest.pipelines
+        return pipeline
+
+    async def run_once(self) -> int:
+        return await self.ingest.run_once()
+
+    async def run_dry(self) -> int:
+        """Until nothing is left to read; how many events that were."""
+        total = 0
+        while handled := await self.run_once():
+            total += handled
+        return total
+
+    async def append(self, bodies: Iterable[Any], *, keys: int | None = None) -> None:
+        await self.client.stream(STREAM).append_all(events(bodies, keys=keys))
+
+
+@asynccontextmanager
+async def process(
+    app: App, store: Store, folder: Path, *, clock: Clock | None = None, **options: Any
+) -> AsyncIterator[Process]:
+    settings = Settings.load({**at(folder), **options}, environment={})
+    clock = clock or SystemClock()
+    await store.open()
+    client = Client(store, app.registry, settings=settings, clock=clock)
+    await client.open()
+    await client.streams.declare_all()
+    instance = NewInstance(id=f"reader-{next(_numbers)}", host="here", pid=1, roles=("ingest",))
+    owner = await store.register(instance, now=clock.now())
+    ingest = Ingest(
+        app.registry,
+        client.exchange,
+        client.streams,
+        owner=owner,
+        store=store,
+        settings=settings,
+        clock=clock,
+        random=Random(7),
+    )
+    try:
+        yield Process(store, client, owner, ingest)
+    finally:
+        await client.close()
+        await store.close()
+
+
+async def checkpoints(store: Store, group: str = "g", *, stream: str = STREAM) -> dict[int, int | None]:
+    """How far a group has got, by partition."""
+    return {
+        one.partition: one.checkpoint
+        for one in await store.groups.standings(stream)
+        if one.group.name == group
+    }
+
+
+async def passed(store: Store, group: str = "g", *, stream: str = STREAM) -> int:
+    """How many events a group has passed."""
+    return sum([one or 0 for one in (await checkpoints(store, group, stream=stream)).values()])
+
+
+async def quarantined(store: Store, *, stream: str = STREAM) -> list[Quarantined]:
+    return await store.groups.quarantine(stream, limit=1000)
+
+
+async def task_ids(store: Store) -> Sequence[str]:
+    return sorted(task.id for task in await store.tasks(TaskFilter(limit=1000)))
