@@ -159,7 +159,7 @@ class Demo:
         self._tell("no more requests; what was accepted comes to its end")
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
-                await self._until(lambda: self.sight.seen.lag == 0)
+                await self._until(lambda: self.sight.seen.lag == self.sight.seen.changes_lag == 0)
                 self.sight.start_over()
                 await self._until_looked()
                 self._closed = self.accepted

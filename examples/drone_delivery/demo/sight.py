@@ -117,8 +117,10 @@ class Seen:
     #: Each is up, down, hangs, or gone.
     services: Mapping[str, str] = field(default_factory=dict)
     calls: Calls = field(default_factory=lambda: Calls(total=0, repeated=0))
-    #: How many events the group that is further behind has yet to pass.
+    #: How many requests wait to be taken up,
     lag: int = 0
+    #: and how many that another group has yet to pass: what it did last is told a second later.
+    changes_lag: int = 0
 
     @property
     def counts(self) -> Counter[str]:
@@ -173,7 +175,7 @@ class Sight:
         self.seen.services = dict(zip(self._services, states, strict=True))
         # Before the tasks: what nobody has to take up any more is among them.
         stream = await self._get(f"/v1/streams/{requests.name}", _Stream)
-        self.seen.lag = max(stream.lag(group) for group in (SCHEDULER, OPERATIONS))
+        self.seen.lag, self.seen.changes_lag = stream.lag(SCHEDULER), stream.lag(OPERATIONS)
         await self._look_at_tasks()
         agents = await self._get("/v1/agents", _Agents)
         self.seen.agents = {agent.name: _summed(agent) for agent in agents.items}

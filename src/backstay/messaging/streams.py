@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -51,7 +51,7 @@ class Streams:
         *,
         settings: Settings,
         clock: Clock,
-        groups: Callable[[], Standings] | None = None,
+        groups: Standings | None = None,
     ) -> None:
         self.log = log
         self._groups = groups
@@ -189,7 +189,7 @@ class Streams:
     async def _checkpoint(self, group: Group, partition: int) -> int:
         if self._groups is None:
             raise Closed("how far groups have got is known in the state store; there is none here")
-        standings = await self._groups().standings(group.stream)
+        standings = await self._groups.standings(group.stream)
         reached = (one.checkpoint for one in standings if (one.group, one.partition) == (group, partition))
         return next(reached, None) or 0
 
