@@ -110,7 +110,7 @@ class Unread(msgspec.Struct, frozen=True):
     """The events of a key that a group has yet to pass, as far as somebody looked."""
 
     events: list[Event]
-    # Whether there is more that was not looked through.
+    # Whether there may be more that was not looked through.
     more: bool
 
 

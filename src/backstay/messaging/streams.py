@@ -174,8 +174,7 @@ class Streams:
         Raises UnknownStream. A group that never read anything has yet to pass all of them.
         """
         checked_limit(limit)
-        await self.make(stream)
-        partition = partition_of(_keyed(key), (await self.log.stream(stream)).partitions, turn=0)
+        partition = partition_of(_keyed(key), (await self.known(stream)).partitions, turn=0)
         offset = await self._checkpoint(Group(stream, group), partition)
         found: list[Event] = []
         while limit > 0:
