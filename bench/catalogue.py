@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench import (
+    append,
     back_ends,
     beside_peers,
     branches,
@@ -60,6 +61,7 @@ _ALL: Final = (
     Bench("submit", "submissions only", on_each(submit.measure)),
     Bench("claim", "claims only, in the scheduler's usual size", on_each(claim.measure)),
     Bench("queues", "messages sent, and received and completed", on_each(queues.measure)),
+    Bench("append", "events appended to the embedded log, and read", append.measure),
     Bench("replay", "a task with a journal of 1,000 steps, resumed before the last", on_each(replay.measure)),
     Bench("idle_supervisor", "a supervisor with nothing to do", on_each(idle_supervisor.measure)),
     Bench("memory", "memory per task in flight, parked and pending", on_each(memory.measure)),

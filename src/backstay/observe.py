@@ -37,6 +37,10 @@ QUARANTINE_FULL: Final = "quarantine_full"
 
 counters: Final[Counter[str]] = Counter()
 
+#: How many events this process appended to a stream; how many of them it finished for a group.
+appended: Final[Counter[str]] = Counter()
+processed: Final[Counter[tuple[str, str]]] = Counter()
+
 
 def emit(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
     """Count ``event`` and, if somebody listens at ``level``, log it with its fields."""

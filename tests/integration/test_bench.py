@@ -179,11 +179,23 @@ def test_no_kind_of_recurrence_waits_for_its_first_occurrence_while_it_is_measur
     assert table.first < next_after.BEGAN + next_after.TEN_YEARS
 
 
+def test_events_are_appended_one_at_a_time_and_in_batches_and_all_of_them_are_read(tmp_path):
+    rows = document_of(run_bench(tmp_path, "append", *SHORT))["results"]["append"]
+
+    assert [(row["work"], row["callers"], row["events_each"], row["events"]) for row in rows] == [
+        ("append", 1, 1, 5),
+        ("append with ids", 10, 1, 40),
+        ("append", 2, 10, 100),
+        ("read", 1, 10, 100),
+    ]
+    assert all(row["events_per_second"] > 0 and 0 < row["p50_ms"] <= row["p99_ms"] for row in rows)
+
+
 def test_help_lists_every_bench_with_a_line(tmp_path):
     done = run_bench(tmp_path, "--help")
 
     assert done.returncode == 0
-    for name in (*NAMES, "back_ends", "idle_supervisor", "next_after", "peers", "growth"):
+    for name in (*NAMES, "append", "back_ends", "idle_supervisor", "next_after", "peers", "growth"):
         assert f"\n  {name} " in done.stdout
 
 

@@ -17,7 +17,8 @@ watchers      how many may watch
 lookouts      one look for all who watch the same task
 problems      every error as RFC 9457 has it
 openapi       the document; docs_page shows it to people
-tasks, events, operators, queues, streams, records, health, metrics, documents: the handlers
+tasks, events, operators, queues, streams, records, health, metrics (and stream_metrics), documents:
+the handlers
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from backstay.api.problems import (
 )
 from backstay.api.routes import ROUTES
 from backstay.api.routing import router
+from backstay.api.stream_metrics import stream_standings
 from backstay.api.watchers import Watchers
 from backstay.observe import log
 
@@ -57,6 +58,7 @@ def build(ports: Ports) -> ASGIApp:
         watchers=Watchers(settings.watchers_max),
         lookouts=Lookouts(client),
         lobby=Lobby(),
+        stream_standings=stream_standings(client, clock),
         document=document(ROUTES),
     )
     open_paths = [route.path for route in ROUTES if route.role is None]

@@ -16,6 +16,7 @@ from backstay.api.contents import Lobby
 from backstay.api.lookouts import Lookouts
 from backstay.api.ports import Ports
 from backstay.api.sampled import Sampled
+from backstay.api.stream_metrics import Standings
 from backstay.api.watchers import Watchers
 from backstay.client import Client
 from backstay.errors import InvalidInput
@@ -62,6 +63,7 @@ class Service:
     watchers: Watchers
     lookouts: Lookouts
     lobby: Lobby
+    stream_standings: Standings
     # The OpenAPI document.
     document: Mapping[str, Any]
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from backstay.api.calls import Call, Nothing, Text
+from backstay.api.stream_metrics import stream_exposition
 from backstay.domain.breaker import BreakerState
-from backstay.observe import LATE_REPLY, RECOVERED, counters
+from backstay.observe import LATE_REPLY, RECOVERED, appended, counters, processed
 from backstay.views import AgentView
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4"
@@ -18,7 +19,13 @@ _NAMES: Final = {LATE_REPLY: "late_replies", RECOVERED: "recoveries"}
 
 async def get_metrics(call: Call[Nothing, Nothing, Nothing]) -> Text:
     waiting = await call.service.admission.waiting()
-    lines = exposition(counters, waiting=waiting, agents=await call.client.agents())
+    of_streams = stream_exposition(
+        await call.service.stream_standings.get(),
+        appended=appended,
+        processed=processed,
+        now=call.service.ports.clock.now(),
+    )
+    lines = [*exposition(counters, waiting=waiting, agents=await call.client.agents()), *of_streams]
     return Text("".join(f"{line}\n" for line in lines), media_type=MEDIA_TYPE)
 
 

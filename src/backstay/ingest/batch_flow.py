@@ -168,7 +168,7 @@ class BatchFlow(Flow):
 
     async def say(self, to: int) -> None:
         """Everything below ``to`` is finished. Raises LeaseLost when the partition is another's."""
-        self.tally.judged(1, [], to=to)
+        self.tally.judged(max(1, to - self.tally.mark.low), [], to=to)
         await self._write()
 
     async def _write(self) -> None:

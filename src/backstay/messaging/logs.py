@@ -18,8 +18,10 @@ def log_of(settings: Settings) -> Log:
     """The log of these settings, not opened yet. Raises InvalidSetting when nothing can be behind the URL."""
     url = log_url(settings)
     if not url.startswith(SCHEME):
+        # Not the address itself: there may be a password in it.
         raise InvalidSetting(
-            f"streams is {url!r}; it must begin with {SCHEME}, for a log in a file of this host"
+            f"streams has the scheme {url.split(':', 1)[0]!r:.60}; known: sqlite, a log in a file of this"
+            " host (sqlite:///relative.db, sqlite:////absolute.db)"
         )
     # Each has a thread that writes: on one file they would only wait for each other.
     if settings.store.startswith(SCHEME) and _same_file(url, settings.store):

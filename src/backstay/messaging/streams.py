@@ -34,6 +34,7 @@ from backstay.domain.task import check_id
 from backstay.errors import BackstayError, Closed, InvalidRequest, UnknownStream
 from backstay.messaging.bell import Bell
 from backstay.messaging.stream import Log, Standings
+from backstay.observe import appended
 from backstay.settings import Settings
 
 _NO_HEADERS: Final[Mapping[str, str]] = {}
@@ -131,6 +132,7 @@ class Streams:
         for begin in range(0, len(events), APPEND_MAX):
             part = events[begin : begin + APPEND_MAX]
             answers += await self.log.append(stream, part, now=self._clock.now())
+        appended[stream] += sum([type(one) is Appended and not one.duplicate for one in answers])
         return answers
 
     def new_event(

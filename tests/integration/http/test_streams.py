@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from backstay import observe
 from backstay.api import contents
 from backstay.api.bodies import MARGIN_BYTES
 from backstay.domain.access import Role
@@ -535,6 +536,58 @@ async def test_an_event_that_was_not_set_aside_is_not_put_back(read: Served):
     refused = await read.post("/v1/streams/orders/quarantine/999/resubmit")
 
     assert (refused.status, refused.problem) == (404, "unknown-event")
+
+
+# Metrics
+
+
+async def metrics(served: Served) -> dict[str, float]:
+    served.clock.pass_time(timedelta(seconds=10))
+    lines = (await served.get("/metrics")).body.decode().splitlines()
+    return {
+        name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")
+    }
+
+
+async def test_metrics_tell_how_far_groups_are_behind(read: Served):
+    before = await metrics(read)
+    await sent_lines(
+        read, {"body": 1, "key": "k"}, {"body": 2, "id": "e1", "key": "k"}, {"body": 3, "key": "k"}
+    )
+    observe.processed["orders", "billing"] += 5
+    after = await metrics(read)
+
+    [partition] = {one["partition"] for one in (await read.get("/v1/streams/orders")).json["groups"]}
+    place = f'{{stream="orders",group="billing",partition="{partition}"}}'
+    assert (
+        after[f"backstay_stream_lag_events{place}"] == before[f"backstay_stream_lag_events{place}"] + 2 == 10
+    )
+    assert after[f"backstay_stream_lag_seconds{place}"] == 20
+    assert after[f"backstay_stream_checkpoint_age_seconds{place}"] == 20
+    assert after['backstay_stream_quarantined{stream="orders",group="billing"}'] == 1
+    name = 'backstay_stream_appended_total{stream="orders"}'
+    assert after[name] == before[name] + 2  # The third is the id of another.
+    assert after['backstay_stream_processed_total{stream="orders",group="billing"}'] >= 5
+
+
+async def test_metrics_are_looked_up_now_and_then_however_often_they_are_asked_for(read: Served):
+    await metrics(read)
+    await sent(read, 1, "?key=k")
+    asked = [(await read.get("/metrics")).body for _ in range(2)]
+    later = await metrics(read)
+
+    lags = [line for line in asked[1].decode().splitlines() if line.startswith("backstay_stream_lag_events")]
+    assert [line.rpartition(" ")[2] for line in lags] == ["8"]
+    assert 9 in later.values()
+
+
+async def test_metrics_are_bounded(read: Served, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("backstay.api.stream_metrics.SERIES_MAX", 0)
+
+    page = (await read.get("/metrics")).body.decode()
+
+    assert "backstay_stream_lag_events{" not in page
+    assert "1 more are left out" in page
 
 
 # Who may

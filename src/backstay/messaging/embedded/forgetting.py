@@ -3,75 +3,94 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 import msgspec
 
-from backstay.messaging.embedded.rows import base_of, offset_of
+from backstay.messaging.embedded.rows import as_json, offset_of
 from backstay.messaging.embedded.tables import Tables
 
-# Removed by one transaction: appends do not wait long behind it.
+# Removed by one transaction at the most: appends do not wait long behind it.
 STEP: Final = 1_000
-# Of one partition before the others are looked at again: so exactly is the order of age kept among them.
-RUN: Final = 100
+# Looked at in each partition for that, however many there are.
+LOOKED_AT_LEAST: Final = 16
 
 # A stream is full at its limit; room is made from this part of it on, before that hurts anybody.
 FILLED_PERCENT: Final = 90
 
-# Pages are given back to the file system when at least a quarter of the file, and so many of them, are free:
-# what comes and goes in a steady stream keeps its place.
+# Pages are given back to the file system when a quarter of the file, and so many of them, are free: what
+# comes and goes in a steady stream keeps its place.
 FREE_SHARE: Final = 4
 FREE_PAGES_LEAST: Final = 4_096
 PAGES_GIVEN_BACK: Final = 1_024
 
-_decode_heads: Final = msgspec.json.Decoder(list[tuple[int, int, int, int, int, int]]).decode
-_decode_events: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
-#: An event's place, when it came, and what it counts for.
-Old = tuple[int, int, int]
+class Old(NamedTuple):
+    """An event that might go."""
+
+    partition_key: int
+    number: int
+    place: int
+    at: int
+    bytes: int
+
+
+_decode_old: Final = msgspec.json.Decoder(list[Old]).decode
 
 
 def trim(tables: Tables, name: str, floors: Mapping[int, int], *, now: int, limit: int) -> int:
-    """Remove up to ``limit`` events that may go; how many that were. Runs inside a transaction."""
+    """Remove up to ``limit`` events that may go; how many that were. Runs inside a transaction.
+
+    Fewer may go than there are: who asks again until there are none misses none.
+    """
     found = tables.one("find_stream", name=name)
     if found is None:
         return 0
-    key, _, _, retention, bytes_max, dedup = found
+    key, _, partitions, retention, bytes_max, dedup = found
     forget_ids(tables, key, before=now - dedup, limit=limit)
-    heads = _decode_heads(tables.one("heads", stream=key)[0])
-    excess = sum(head[4] for head in heads) - bytes_max * FILLED_PERCENT // 100
-    line = []
-    for number, partition_key, first, end, _, at in heads:
-        base = base_of(partition_key)
-        line.append((at, base + first, base + min(end, floors.get(number, end)), partition_key))
-    heapq.heapify(line)
-    left = limit
-    while line and left:
-        at, start, stop, partition_key = heapq.heappop(line)
-        if at >= now - retention and excess <= 0:
-            break  # The oldest of all stays, and so does everything else.
-        [rows] = tables.one("first_events", start=start, stop=stop, limit=min(RUN, left) + 1)
-        events = _decode_events(rows)
-        gone = removable(events[: min(RUN, left)], before=now - retention, excess=excess)
-        if not gone:
-            continue  # Somebody has yet to read it.
-        _remove(tables, partition_key, gone)
-        left -= len(gone)
-        excess -= sum(size for _, _, size in gone)
-        if len(gone) < len(events):
-            next_place, next_at, _ = events[len(gone)]
-            heapq.heappush(line, (next_at, next_place, stop, partition_key))
-    return limit - left
+    each = max(LOOKED_AT_LEAST, 2 * limit // partitions)
+    old = _decode_old(tables.one("first_events", stream=key, each=each)[0])
+    [held] = tables.one("stream_size", stream=key)
+    gone = removable(
+        old,
+        floors,
+        each=each,
+        before=now - retention,
+        excess=held - bytes_max * FILLED_PERCENT // 100,
+        limit=limit,
+    )
+    if gone:
+        _remove(tables, gone)
+    return len(gone)
 
 
-def removable(events: Sequence[Old], *, before: int, excess: int) -> Sequence[Old]:
-    """Those at the beginning that are too old, or more than there is room for."""
-    for count, (_, at, size) in enumerate(events):
-        if at >= before and excess <= 0:
-            return events[:count]
-        excess -= size
-    return events
+def removable(
+    old: Iterable[Old], floors: Mapping[int, int], *, each: int, before: int, excess: int, limit: int
+) -> list[Old]:
+    """Those below their floors that are too old, or more than there is room for: the oldest of all first.
+
+    ``each`` are known of a partition at the most. Where all of those go, the next one is not known, nor
+    whether it would be next: there it ends.
+    """
+    lines: defaultdict[int, list[Old]] = defaultdict(list)
+    for one in old:
+        lines[one.number].append(one)
+    ends = {line[-1].place for line in lines.values() if len(line) == each}
+    below = (
+        [one for one in line if offset_of(one.place) < floors.get(number, offset_of(one.place) + 1)]
+        for number, line in lines.items()
+    )
+    gone: list[Old] = []
+    for one in heapq.merge(*below, key=lambda one: (one.at, one.place)):
+        if len(gone) == limit or (one.at >= before and excess <= 0):
+            break
+        gone.append(one)
+        excess -= one.bytes
+        if one.place in ends:
+            break
+    return gone
 
 
 def forget_ids(tables: Tables, stream_key: int, *, before: int, limit: int) -> None:
@@ -85,20 +104,22 @@ def forget_ids(tables: Tables, stream_key: int, *, before: int, limit: int) -> N
 
 
 def give_back(tables: Tables) -> None:
-    """Make the file smaller, by a bounded number of pages, when much of it is empty."""
+    """Make the file smaller, by a bounded number of pages, when much of it is empty.
+
+    Runs outside of a transaction: only a script takes this statement past its first page.
+    """
     connection = tables.connection
     [pages] = connection.execute("PRAGMA page_count").fetchone()
     [free] = connection.execute("PRAGMA freelist_count").fetchone()
     if free >= FREE_PAGES_LEAST and free * FREE_SHARE >= pages:
-        connection.execute(f"PRAGMA incremental_vacuum({PAGES_GIVEN_BACK})").fetchall()
+        connection.executescript(f"PRAGMA incremental_vacuum({PAGES_GIVEN_BACK})")
 
 
-def _remove(tables: Tables, partition_key: int, gone: Sequence[Old]) -> None:
-    first, last = gone[0][0], gone[-1][0]
-    tables.run("delete_events", start=first, stop=last + 1)
-    tables.run(
-        "move_first",
-        key=partition_key,
-        first=offset_of(last) + 1,
-        bytes=sum(size for _, _, size in gone),
-    )
+def _remove(tables: Tables, gone: list[Old]) -> None:
+    firsts: dict[int, int] = {}
+    sizes: defaultdict[int, int] = defaultdict(int)
+    for one in gone:
+        firsts[one.partition_key] = offset_of(one.place) + 1
+        sizes[one.partition_key] += one.bytes
+    tables.run("delete_events", places=as_json([one.place for one in gone]))
+    tables.run("move_firsts", moved=as_json([(key, first, sizes[key]) for key, first in firsts.items()]))

@@ -39,6 +39,9 @@ from backstay.sql.sqlite.connection import connect, path_of, translated
 from backstay.sql.sqlite.readers import Readers
 from backstay.sql.sqlite.schema import is_store, migrate
 
+# Of the thread that writes. Ids are looked up, and put, all over the pages of a slot.
+CACHE_KIB: Final = 32 * 1024
+
 _PACKAGE: Final = "backstay.messaging.embedded"
 
 Answer = TypeVar("Answer")
@@ -67,12 +70,13 @@ class EmbeddedLog:
 
     async def close(self) -> None:
         self._is_open = False
-        if self._writer is not None:
-            await self._writer.close()
-            self._writer = None
-        if self._readers is not None:
-            await self._readers.close()
-            self._readers = None
+        async with self._opening:
+            if self._writer is not None:
+                await self._writer.close()
+                self._writer = None
+            if self._readers is not None:
+                await self._readers.close()
+                self._readers = None
 
     # What there is
 
@@ -111,7 +115,7 @@ class EmbeddedLog:
         writer = self._writer or await self._find()
         if writer is None:
             raise UnknownStream(stream)
-        if not writer.has_room:
+        if not writer.has_room():
             await writer.room()
         future: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
         writer.post(_appending(stream, events, now, partial(_resolve, future)))
@@ -131,7 +135,7 @@ class EmbeddedLog:
 
     async def room(self) -> None:
         """Come back when what was handed in and is not yet durable is little enough for more."""
-        if self._writer is not None and not self._writer.has_room:
+        if self._writer is not None and not self._writer.has_room():
             await self._writer.room()
 
     # The way out
@@ -153,6 +157,8 @@ class EmbeddedLog:
                 bytes_max=bytes_max,
             )
             events = event_records(partition, rows, bodies or b"")
+            if not events and begin < end and limit > 0:
+                return look(tables)  # Forgotten between the two queries: there is a new beginning.
             return Slice(events, events[-1].offset + 1 if events else begin)
 
         return await self._read(look, absent=UnknownStream(stream, partition=partition))
@@ -178,12 +184,12 @@ class EmbeddedLog:
             return 0
         at, gone = micros(now), 0
         while gone < limit:
-            step = min(STEP, limit - gone)
-            removed = await writer.call(partial(trim, name=stream, floors=floors, now=at, limit=step))
-            gone += removed
-            if removed < step:
+            step = partial(trim, name=stream, floors=floors, now=at, limit=min(STEP, limit - gone))
+            removed = await writer.call(step)
+            if not removed:
                 break
-        await writer.call(give_back)
+            gone += removed
+        await writer.call(give_back, within=False)
         return gone
 
     # Underneath
@@ -196,16 +202,19 @@ class EmbeddedLog:
             return self._writer
         async with self._opening:
             if self._writer is None:
-                connection = await asyncio.to_thread(self._prepare, make=make)
-                if connection is not None:
-                    self._readers = Readers(self._path, self._tables)
-                    self._writer = Writer(
-                        self._tables(connection),
-                        self._path,
-                        listeners=self._listeners,
-                        boundary=self._boundary,
-                    )
+                self._writer = await self._opened(make=make)
+        if not self._is_open:
+            raise self._closed()
         return self._writer
+
+    async def _opened(self, *, make: bool) -> Writer | None:
+        connection = await asyncio.to_thread(self._prepare, make=make)
+        if connection is None:
+            return None
+        self._readers = Readers(self._path, self._tables)
+        return Writer(
+            self._tables(connection), self._path, listeners=self._listeners, boundary=self._boundary
+        )
 
     def _prepare(self, *, make: bool) -> sqlite3.Connection | None:
         try:
@@ -214,6 +223,7 @@ class EmbeddedLog:
             connection = connect(self._path, readonly=False, shrinks=True)
             try:
                 migrate(connection, _PACKAGE)
+                connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             except BaseException:
                 connection.close()
                 raise

@@ -74,6 +74,7 @@ class State:
     keys: list[int]
     ends: list[int]
     sizes: list[int]
+    held: int  # All sizes together.
     slots: list[tuple[int, int]]
     known: dict[str, Known] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
@@ -134,8 +135,10 @@ class Placing:
         number = partition_of(event, len(state.keys), turn=turn)
         offset = state.ends[number]
         headers = headers_of(event)
+        size = size_of(event, headers)
         state.ends[number] = offset + 1
-        state.sizes[number] += size_of(event, headers)
+        state.sizes[number] += size
+        state.held += size
         state.changed.add(number)
         place = (state.keys[number] << OFFSET_BITS) + offset
         self._rows.append((place, at, event.key, event.id, headers, event.body))
@@ -161,7 +164,7 @@ def _states(tables: Tables, names: set[str]) -> dict[str, State]:
     for key, name, bytes_max, dedup, partitions, slots in _decode_states(found):
         partitions.sort(key=lambda one: one[1])
         keys, _, ends, sizes = map(list, zip(*partitions, strict=True))
-        states[name] = State(key, bytes_max, dedup, keys, ends, sizes, slots)
+        states[name] = State(key, bytes_max, dedup, keys, ends, sizes, sum(sizes), slots)
     return states
 
 
@@ -188,12 +191,11 @@ def _look_up(tables: Tables, appends: Sequence[Append], states: dict[str, State]
 
 
 def _fits(state: State, append: Append) -> bool:
-    held = sum(state.sizes)
-    if held + append.bytes <= state.bytes_max:
+    if state.held + append.bytes <= state.bytes_max:
         return True
     # What is known already takes no room, and is answered even when there is none.
     new = [event for event in append.events if event.id is None or event.id not in state.known]
-    return not new or held + sum(len(event.body) for event in new) <= state.bytes_max
+    return not new or state.held + sum(len(event.body) for event in new) <= state.bytes_max
 
 
 def _remember(tables: Tables, state: State, ids: list[tuple[str, int, int, int]]) -> None:
@@ -204,6 +206,7 @@ def _remember(tables: Tables, state: State, ids: list[tuple[str, int, int, int]]
     else:
         until = newest + max(1, state.dedup // SLOTS_PER_WINDOW)
         [slot] = tables.one("insert_slot", stream=state.key, until=until)
+    ids.sort()  # As events: pages that lie side by side are written one after the other.
     tables.run_rows("insert_ids", [(slot, *row) for row in ids])
     limit = max(FORGOTTEN_LEAST, FORGOTTEN_PER_ID * len(ids))
     if any(until <= newest - state.dedup for _, until in state.slots):

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
-
-INBOX_EVENTS_MAX: Final = 100_000
-INBOX_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class Room:
@@ -15,7 +11,7 @@ class Room:
     What comes while there is room is taken as a whole, so that nothing is too large ever to come in.
     """
 
-    def __init__(self, *, events_max: int = INBOX_EVENTS_MAX, bytes_max: int = INBOX_BYTES_MAX) -> None:
+    def __init__(self, *, events_max: int, bytes_max: int) -> None:
         self._events_max = events_max
         self._bytes_max = bytes_max
         self._events = 0
@@ -23,7 +19,6 @@ class Room:
         self._line = asyncio.Lock()
         self._emptier = asyncio.Event()
 
-    @property
     def is_there(self) -> bool:
         return self._events < self._events_max and self._bytes < self._bytes_max and not self._line.locked()
 

@@ -18,13 +18,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from backstay.errors import BackstayError, Closed, StoreUnavailable
+from backstay.errors import BackstayError, Closed, Conflict, StoreUnavailable
 from backstay.messaging.embedded.placing import Answers, Append, Turns, append_all
 from backstay.messaging.embedded.room import Room
 from backstay.messaging.embedded.tables import Tables
 from backstay.messaging.stream import Caller
 from backstay.observe import log
 from backstay.sql.sqlite.connection import REFUSALS, translated
+
+# So much may wait to be written; who has more to append waits.
+INBOX_EVENTS_MAX: Final = 100_000
+INBOX_BYTES_MAX: Final = 64 * 1024 * 1024
 
 # Of one commit. What is more goes into the next one, so that nobody waits behind it for long.
 COMMIT_EVENTS_MAX: Final = 20_000
@@ -45,6 +49,7 @@ Boundary = Callable[[str], None]
 @dataclass(slots=True)
 class Call:
     operation: Callable[[Tables], Any]
+    within: bool  # A transaction.
     future: asyncio.Future[Any]
 
 
@@ -59,7 +64,7 @@ class Writer:
         self._path = path
         self._boundary = boundary or (lambda _moment: None)
         self._listeners = listeners
-        self._room = Room()
+        self._room = Room(events_max=INBOX_EVENTS_MAX, bytes_max=INBOX_BYTES_MAX)
         self._appends: deque[Append] = deque()
         self._calls: deque[Call] = deque()
         self._turns: Turns = defaultdict(int)
@@ -75,9 +80,8 @@ class Writer:
 
     # On the event loop
 
-    @property
     def has_room(self) -> bool:
-        return self._room.is_there
+        return self._room.is_there()
 
     async def room(self) -> None:
         """Come back when there is room for more."""
@@ -91,12 +95,12 @@ class Writer:
         self._appends.append(append)
         self._call()
 
-    async def call(self, operation: Callable[[Tables], Result]) -> Result:
-        """Run ``operation`` in a transaction of its own; its result, or its error, comes back from here."""
+    async def call(self, operation: Callable[[Tables], Result], *, within: bool = True) -> Result:
+        """Run ``operation``, within a transaction unless told otherwise; its result or error comes back."""
         if self._closing:
             raise self._closed()
         future: asyncio.Future[Result] = self._loop.create_future()
-        self._calls.append(Call(operation, future))
+        self._calls.append(Call(operation, within, future))
         self._call()
         return await future
 
@@ -160,7 +164,7 @@ class Writer:
                 for append in appends:
                     self._append([append])
                 return
-            answers = [_refused(error, self._path)]
+            answers = [Conflict(f"{self._path.name}: {error}")]
         except sqlite3.Error as error:
             answers = [translated(error, self._path)] * len(appends)
         except Exception as error:  # noqa: BLE001
@@ -171,7 +175,7 @@ class Writer:
 
     def _run(self, call: Call) -> None:
         try:
-            answer = self._transaction(call.operation)
+            answer = self._transaction(call.operation) if call.within else call.operation(self._tables)
         except sqlite3.Error as error:
             answer = translated(error, self._path)
         except Exception as error:  # noqa: BLE001  One caller's mistake must not end the thread of all.
@@ -226,7 +230,10 @@ class Writer:
         )
         names = set()
         for append, answer in zip(appends, answers, strict=True):
-            append.settle(answer)
+            try:
+                append.settle(answer)
+            except Exception:  # noqa: BLE001  One caller's trouble must not leave its neighbours waiting.
+                log.exception("what follows an append failed")
             if not isinstance(answer, BackstayError):
                 names.add(append.stream)
         if names:
@@ -235,12 +242,6 @@ class Writer:
     def _tell(self, names: frozenset[str] | None) -> None:
         for caller in tuple(self._listeners):
             caller(names)
-
-
-def _refused(error: Exception, path: Path) -> BackstayError:
-    if isinstance(error, sqlite3.Error):
-        return translated(error, path)
-    return StoreUnavailable(f"{path.name}: {error!r}")
 
 
 def _answer(future: asyncio.Future[Any], answer: Any) -> None:

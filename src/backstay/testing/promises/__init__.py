@@ -20,7 +20,11 @@ requests      what agents in other processes are asked, and reply
 records       the audit trail, tokens, idempotency keys
 mailing       messages that are sent: once, in order, to queues and topics
 deliveries    messages that are received: by one at a time, until they are settled
+appending     events that are appended: once, in the partition of their key
+reading       events that are read, as often as anybody likes
+retention     events that are forgotten: the oldest, behind everybody who reads
 leader_verbs  what only the leader may do, one function a verb
 holder        a scheduler as far as a store can see one: what the tests act through
 mail          the same for queues: a sender and a receiver
+feed          the same for logs: a producer and a reader
 """

@@ -1,17 +1,18 @@
--- name: heads
--- Of each partition with events its first one, and how much there is.
-SELECT json_group_array(json_array(
-       partition.number, partition.key, first_offset, end_offset, bytes,
-       (SELECT enqueued_at FROM event WHERE place = (partition.key << 40) + first_offset)))
-  FROM partition WHERE stream_key = :stream AND first_offset < end_offset;
-
 -- name: first_events
-SELECT json_group_array(json_array(place, enqueued_at, bytes))
-  FROM (SELECT place, enqueued_at, {event_bytes} AS bytes FROM event
-         WHERE place >= :start AND place < :stop ORDER BY place LIMIT :limit);
+-- Of each partition up to so many of its first events: no offset is left out, so that many offsets are as
+-- many events.
+SELECT json_group_array(json_array(partition.key, number, event.place, event.enqueued_at, {event_bytes}))
+  FROM partition CROSS JOIN event
+ WHERE stream_key = :stream
+   AND event.place >= (partition.key << 40) + first_offset
+   AND event.place < (partition.key << 40) + min(end_offset, first_offset + :each);
+
+-- name: stream_size
+SELECT sum(bytes) FROM partition WHERE stream_key = :stream;
 
 -- name: delete_events
-DELETE FROM event WHERE place >= :start AND place < :stop;
+DELETE FROM event WHERE place IN (SELECT value FROM json_each(:places));
 
--- name: move_first
-UPDATE partition SET first_offset = :first, bytes = bytes - :bytes WHERE key = :key;
+-- name: move_firsts
+UPDATE partition SET first_offset = moved.value ->> 1, bytes = bytes - (moved.value ->> 2)
+  FROM json_each(:moved) AS moved WHERE partition.key = moved.value ->> 0;
