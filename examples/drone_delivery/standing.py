@@ -43,7 +43,7 @@ async def standing_of(delivery_id: str) -> Standing:
     unread = await requests.unread(SCHEDULER, key=delivery_id, limit=LOOK_MAX)
     if unread.events:
         return ACCEPTED
-    # It may have been taken up while we looked: then its task was there before it was read.
+    # It may have been taken up before we looked: a group passes an event in the commit that enters its task.
     started = await started_delivery(delivery_id)
     if started is not None:
         return started

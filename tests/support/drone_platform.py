@@ -134,7 +134,9 @@ class DronePlatform:
         self.services = services
         self.processes: list[Process] = []
         self._session = session
-        self.stream = RequestStream(lambda method, path, *body: self.ask(method, self.url + path, *body))
+        self.stream = RequestStream(
+            lambda method, path, *body, **more: self.ask(method, self.url + path, *body, **more)
+        )
 
     # Its processes
 

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from tests.support.serving import Answer
 
 STREAM = "/v1/streams/delivery-requests"
@@ -15,7 +17,7 @@ OPERATIONS = "operations"
 
 @dataclass(frozen=True, slots=True)
 class RequestStream:
-    """``ask`` sends a request: method, path, and a body if there is one."""
+    """``ask`` sends a request to the server: method, path, and what ``DronePlatform.ask`` takes."""
 
     ask: Callable[..., Awaitable[Answer]]
 
@@ -45,6 +47,14 @@ class RequestStream:
         answer = await self.ask("POST", f"{STREAM}/events?key={key}", body)
         assert answer.status == 202, answer
         return int(answer.json["partition"])
+
+    async def append_many(self, number: int, *, key: str) -> None:
+        """So many events of one key that nobody understands, at once."""
+        line = msgspec.json.encode({"body": "nonsense", "key": key}) + b"\n"
+        answer = await self.ask(
+            "POST", f"{STREAM}/events", data=line * number, Content_Type="application/x-ndjson"
+        )
+        assert (answer.status, answer.json["accepted"]) == (202, number), answer
 
     async def quarantine(self, group: str) -> list[Any]:
         answer = await self.ask("GET", f"{STREAM}/quarantine?group={group}")

@@ -142,8 +142,11 @@ class Pipeline:
             raise InvalidDefinition(
                 f"{self!r}: {workflow!r} is not a workflow; decorate it with @app.workflow"
             )
-        if id is not None and not _is_plain(id):
-            raise InvalidDefinition(f"{self!r}: id must be a plain function of what the last stage gives")
+        for name, function in (("id", id), ("attributes", attributes)):
+            if function is not None and not _is_plain(function):
+                raise InvalidDefinition(
+                    f"{self!r}: {name} must be a plain function of what the last stage gives"
+                )
         return self._ending_in(StartSink(workflow, id, attributes))
 
     def via(

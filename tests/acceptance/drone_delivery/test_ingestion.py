@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import aiohttp
 import pytest
 
 from backstay.domain.stream import NewEvent, partition_of
+from drone_delivery.standing import LOOK_MAX
 from drone_delivery.wishes import PARTITIONS
 from tests.support.drone_platform import (
     API,
@@ -78,6 +80,23 @@ async def test_a_request_that_nobody_has_taken_up_yet_is_promised_and_an_id_of_n
         ]
         assert (unknown.status, unknown.detail) == (404, "there is no such delivery")
         assert await platform.tasks() == []
+
+
+async def test_behind_more_than_anybody_looks_through_a_delivery_is_promised_and_not_changed_yet(
+    tmp_path: Path,
+):
+    """AR-3: nobody knows whether it was asked for, and nobody says that it was not."""
+    async with drone_platform(tmp_path, names=()) as platform:
+        await platform.serve(API)
+        await platform.stream.append_many(LOOK_MAX, key=neighbour_of(UNKNOWN))
+
+        asked = await platform.get(f"/api/deliveries/{UNKNOWN}")
+        changed = await platform.ask("DELETE", f"{platform.url}/api/deliveryrequests/{UNKNOWN}")
+
+        assert [(answer.status, answer.headers["Retry-After"]) for answer in (asked, changed)] == [
+            (202, "1"),
+            (503, "1"),
+        ]
 
 
 async def test_a_key_is_known_before_its_request_is_taken_up_and_after_it_was(tmp_path: Path):
@@ -190,8 +209,18 @@ async def order_in(platform: DronePlatform, partition: int) -> Order:
     """One whose request went to this partition."""
     while True:
         order = await platform.place(new_request())
-        if partition_of(NewEvent(body=b"", key=order.id), PARTITIONS, turn=0) == partition:
+        if partition_for(order.id) == partition:
             return order
+
+
+def neighbour_of(key: str) -> str:
+    """Another key of the same partition."""
+    keys = (f"neighbour-{number}" for number in itertools.count())
+    return next(one for one in keys if partition_for(one) == partition_for(key))
+
+
+def partition_for(key: str) -> int:
+    return partition_of(NewEvent(body=b"", key=key), PARTITIONS, turn=0)
 
 
 async def ask_for_one(platform: DronePlatform, accepted: list[Order]) -> None:
