@@ -7,7 +7,7 @@ from typing import Any
 from backstay.definitions.agents import Agent, Step
 from backstay.definitions.batches import BatchDefinition
 from backstay.definitions.mounts import AsgiApplication, check_path, overlap
-from backstay.definitions.pipelines import Pipeline, PipelineDefinition, begun
+from backstay.definitions.pipelines import Pipeline, PipelineDefinition, StartSink, begun
 from backstay.definitions.queues import ConsumerDefinition, QueueDefinition, SubscriptionDefinition
 from backstay.definitions.streams import StreamDefinition
 from backstay.definitions.workflows import Workflow
@@ -173,3 +173,14 @@ class Registry:
                     f"the pipeline of stream {stream!r} for group {group!r} has no sink;"
                     " end it with .start(workflow) or .via(function)"
                 )
+        for pipeline in self.pipelines.values():
+            self._check_sink(pipeline)
+
+    def _check_sink(self, pipeline: PipelineDefinition) -> None:
+        """Raise UnknownWorkflow now: else every event would be set aside for that."""
+        if isinstance(pipeline.sink, StartSink):
+            wanted = pipeline.sink.workflow
+            if isinstance(wanted, str):
+                self.workflow(wanted)
+            else:
+                self.workflow(wanted.name, wanted.version)

@@ -27,6 +27,7 @@ class Allowance:
         # Granted, and not written or given back yet: no count can know of these.
         self._granted = 0
         self._counting = asyncio.Lock()
+        self._counts = 0
         self._counted_at = float("-inf")
 
     async def take(self, wanted: int) -> int:
@@ -48,11 +49,13 @@ class Allowance:
         self._granted -= number
 
     async def _count(self) -> None:
+        before = self._counts
         async with self._counting:
-            if self._left > 0:
-                return  # Somebody else did.
+            if self._counts != before:
+                return  # Somebody else has counted meanwhile.
             passed = self._clock.monotonic() - self._counted_at
             await asyncio.sleep(max(0.0, PAUSE_SECONDS - passed))
             waiting = await self._store.backlog(at_most=self._max_pending, workflow=self._workflow)
+            self._counts += 1
             self._counted_at = self._clock.monotonic()
             self._left = self._max_pending - waiting - self._granted

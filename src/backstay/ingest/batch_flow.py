@@ -70,10 +70,11 @@ class BatchFlow(Flow):
             await self._take_again([self._again.popleft() for _ in range(len(self._again))])
         if (limit := await self._demand()) > 0 and self._is_more() and self._has_room():
             self._gather(await self._read(limit))
+            limit = 0
         left = self._full_at - self._services.clock.monotonic()
         if len(self._gathered) >= self._declared.max_events or left <= 0:
             await self._hand_over()
-        elif not self._lookout.reaches_beyond(self.holding.partition, self._next):
+        elif limit:  # There was nothing to read, or no room for it.
             await within(min(PULSE_SECONDS, left), self._wake)
 
     async def _demand(self) -> int:

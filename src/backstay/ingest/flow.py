@@ -15,6 +15,7 @@ from typing import Final
 
 from backstay.domain.stream import EventRecord, Holding, Quarantined, Slice
 from backstay.errors import BackstayError, LeaseLost, OffsetAhead
+from backstay.ingest.allowance import Allowance
 from backstay.ingest.budget import cost
 from backstay.ingest.keeper import within
 from backstay.ingest.lookout import Lookout
@@ -203,6 +204,12 @@ class Flow(ABC):
             self.pulse.felt()
             await within(PULSE_SECONDS, self._wake)
             self._wake.clear()
+
+    async def _allowed(self, allowance: Allowance, wanted: int) -> int:
+        """How many tasks may be started now; waits until some may."""
+        while not (granted := await allowance.take(wanted)) and not self._draining:
+            self.pulse.felt()
+        return granted
 
     def _lost_error(self) -> LeaseLost:
         group, partition = self.holding.group, self.holding.partition

@@ -92,6 +92,7 @@ class LaneFlow(Flow):
         await asyncio.gather(*workers, return_exceptions=True)
         self._give_back(self._granted)
         self.let_go()
+        self._resting.set()
 
     # Read
 
@@ -104,8 +105,10 @@ class LaneFlow(Flow):
         limit = min(room, SLICE_MAX)
         if self._allowance is None:
             return limit
-        self._give_back(self._granted - self.tally.starts_unwritten - self.tally.mark.unfinished)
-        granted = await self._allowance.take(limit)
+        # Neither in hand nor started: read in vain, filtered, or set aside.
+        unused = self._granted - self.tally.starts_unwritten - self.tally.mark.unfinished
+        self._give_back(max(0, unused))
+        granted = await self._allowed(self._allowance, limit)
         self._granted += granted
         return granted
 

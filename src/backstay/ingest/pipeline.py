@@ -18,6 +18,7 @@ from backstay.ingest.flow import Flow
 from backstay.ingest.holder import Holder
 from backstay.ingest.lookout import Lookout
 from backstay.ingest.services import Services
+from backstay.ingest.tally import Tally
 from backstay.observe import PARTITION_LOST, PARTITION_TAKEN, STORE_UNAVAILABLE, emit
 from backstay.pulse import Pulse
 
@@ -162,6 +163,8 @@ class Pipeline:
                 emit(STORE_UNAVAILABLE, error=error)
 
     async def _look_for_again(self) -> None:
+        if not self.flows:
+            return
         found = await self._services.store.groups.resubmitted(self.group, [*self.flows], limit=AGAIN_MAX)
         for partition, flow in self.flows.items():
             if mine := [one for one in found if one.event.partition == partition]:
@@ -171,14 +174,17 @@ class Pipeline:
 
     async def _write_all(self) -> None:
         """Write all that is noted, as soon as the store is there; not what finds no room in quarantine."""
-        while tallies := [
-            one.tally for one in self.flows.values() if one.tally.is_open and not one.tally.stalled
-        ]:
+        while tallies := self._open_tallies():
             try:
                 await self._services.checkpointer.write(tallies)
             except Unavailable as error:
                 emit(STORE_UNAVAILABLE, error=error)
+            if self._open_tallies():
                 await asyncio.sleep(RETRY_SECONDS)
+
+    def _open_tallies(self) -> list[Tally]:
+        tallies = [flow.tally for flow in self.flows.values()]
+        return [one for one in tallies if one.is_open and not one.stalled]
 
     async def _last_words(self) -> None:
         """Write down what is finished: nobody has to do that again."""

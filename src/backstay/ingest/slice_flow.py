@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from backstay.domain.stream import EventRecord, Holding, Quarantined, Slice
+from backstay.domain.stream import EventRecord, Holding, NewQuarantined, Quarantined, Slice
 from backstay.ingest.allowance import Allowance
 from backstay.ingest.budget import cost
 from backstay.ingest.flow import SLICE_MAX, Flow, written_bytes
@@ -68,7 +68,7 @@ class SliceFlow(Flow):
         room = self._window - self.tally.unwritten
         if room < self._lot:
             return 0
-        granted = await self._allowance.take(min(room, SLICE_MAX))
+        granted = await self._allowed(self._allowance, min(room, SLICE_MAX))
         self._granted += granted
         return granted
 
@@ -77,7 +77,8 @@ class SliceFlow(Flow):
         self._at_rest.clear()
         self._judging = len(found.events)
         try:
-            starts = await self._judge(found.events)
+            starts, refused = await self._judge(found.events)
+            self._set_aside(refused)
             self.tally.judged(len(found.events), starts, to=found.next)
         finally:
             self._judging = 0
@@ -88,15 +89,19 @@ class SliceFlow(Flow):
         self._settling.update(one.id for one in events)
         self._charge([one.event for one in events])
         for one in events:
-            for start in await self._judge([one.event]):
+            starts, refused = await self._judge([one.event])
+            # What leaves the quarantine and what comes back into it must be one advance.
+            self._set_aside(refused)
+            for start in starts:
                 self.tally.started(start)
             self.tally.settled(one.id)
 
-    async def _judge(self, events: Sequence[EventRecord]) -> list[Start]:
-        """The tasks of these events; those that were refused are set aside."""
+    async def _judge(self, events: Sequence[EventRecord]) -> tuple[list[Start], list[NewQuarantined]]:
+        """The tasks of these events, and those that were refused."""
         starts: list[Start] = []
+        refused: list[NewQuarantined] = []
         monotonic = self._services.clock.monotonic
-        judge, start, set_aside = self._stages.judge, self._starter.start, self.tally.set_aside
+        judge, start = self._stages.judge, self._starter.start
         turn_ends = monotonic() + TURN_SECONDS
         for record in events:
             try:
@@ -105,13 +110,17 @@ class SliceFlow(Flow):
                     self._release(cost(record))
                 else:
                     starts.append(start(value, record))
-            except Refused as refused:
-                set_aside(record, str(refused))
+            except Refused as why:
+                refused.append(NewQuarantined(event=record, reason=str(why)))
             if monotonic() > turn_ends:
                 await asyncio.sleep(0)
                 self.pulse.felt()
                 turn_ends = monotonic() + TURN_SECONDS
-        return starts
+        return starts, refused
+
+    def _set_aside(self, refused: Sequence[NewQuarantined]) -> None:
+        for one in refused:
+            self.tally.set_aside(one.event, one.reason)
 
     async def _rest(self) -> None:
         await self._at_rest.wait()

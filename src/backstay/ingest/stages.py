@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from backstay.definitions.pipelines import Stage, StageKind
 from backstay.domain.stream import REASON_LENGTH_MAX, EventRecord
-from backstay.errors import BackstayError
 from backstay.messaging.streams import as_event
 
 #: What is left of an event that a filter said no to.
@@ -84,8 +83,11 @@ def refusal(where: str, error: BaseException) -> Refused:
 
 
 def _said(error: BaseException) -> str:
-    said = str(error).strip() if isinstance(error, BackstayError) or error.args else ""
-    # What a database cannot keep must not come into its way.
+    try:
+        said = str(error).strip()
+    except Exception:  # noqa: BLE001  It is an application's class.
+        said = ""
+    # NUL and halves of surrogate pairs no database can keep.
     return (said or "no message").replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 

@@ -33,7 +33,7 @@ class Tally:
         self._every = every
         self._after = after.total_seconds()
         self._clock = clock
-        self._reached = -1 if holding.checkpoint is None else holding.checkpoint
+        self._reached = holding.checkpoint or 0
         self._starts: list[Start] = []
         self._quarantined: list[NewQuarantined] = []
         self._settled: list[int] = []
@@ -77,7 +77,7 @@ class Tally:
 
     @property
     def reached(self) -> int:
-        """How far it is written; -1 while nothing is."""
+        """How far it is written."""
         return self._reached
 
     @property

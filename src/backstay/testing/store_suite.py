@@ -16,18 +16,21 @@ The tests are coroutines: they need pytest-asyncio in its auto mode.
 from __future__ import annotations
 
 from backstay.testing.promises.accepting import AcceptPromises
+from backstay.testing.promises.advancing import AdvancePromises
 from backstay.testing.promises.alerts import AlertPromises
 from backstay.testing.promises.arrows import ArrowPromises
 from backstay.testing.promises.children import ChildPromises
 from backstay.testing.promises.claims import ClaimPromises
 from backstay.testing.promises.controls import ControlPromises
 from backstay.testing.promises.expiry import ExpiryPromises
+from backstay.testing.promises.holding import HoldingPromises
 from backstay.testing.promises.instances import InstancePromises
 from backstay.testing.promises.leadership import LeadershipPromises
 from backstay.testing.promises.listeners import ListenerPromises
 from backstay.testing.promises.listing import ListingPromises
 from backstay.testing.promises.operator import OperatorPromises
 from backstay.testing.promises.payloads import PayloadPromises
+from backstay.testing.promises.quarantine import QuarantinePromises
 from backstay.testing.promises.records import RecordPromises
 from backstay.testing.promises.requests import RequestPromises
 from backstay.testing.promises.rounds import RoundPromises
@@ -58,5 +61,8 @@ class StoreSuite(
     StatusPromises,
     AcceptPromises,
     RequestPromises,
+    HoldingPromises,
+    AdvancePromises,
+    QuarantinePromises,
 ):
     """Everything that a state store promises."""

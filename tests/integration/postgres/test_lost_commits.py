@@ -10,10 +10,12 @@ import pytest
 from backstay.domain.states import TaskState
 from backstay.errors import BackstayError, StoreUnavailable
 from backstay.store.base import Changes, Submitted
+from backstay.store.groups import Advanced
 from backstay.store.postgres import PostgresStore, lane
 from backstay.store.supervision import Freed
 from backstay.testing import ManualClock
 from backstay.testing.promises.holder import CANCEL, LEASE, SECOND, Holder, submitted
+from backstay.testing.promises.readers import Reader, a_start, set_aside
 from backstay.testing.records import a_step, let_go, new_task
 from tests.integration.postgres.schema import OpenStore, Schema
 from tests.support.leading import seize_lead
@@ -121,6 +123,36 @@ async def test_what_was_claimed_is_delivered_to_its_claimant_and_nothing_is_clai
     recorded = await schema.rows("SELECT id, locked_by, lock_number FROM {schema}.task ORDER BY id")
     assert recorded == sorted((task.id, task.locked_by, 1) for task in hers + his)
     await asyncio.gather(*(alice.leave(task, TaskState.PROCESSED) for task in hers))
+
+
+async def test_a_reader_advances_once_and_what_it_started_is_known_as_new(
+    far: PostgresStore, clock: ManualClock, alice: Holder, schema: Schema, network: Network
+):
+    reader = Reader(far, clock, alice.owner)
+    held = await reader.held()
+    lost = network.lose("INSERT INTO {schema}.task")
+    starts = [a_start(name, number) for number, name in enumerate(MANY)]
+
+    answer = await reader.advance(held, to=len(MANY) + 1, starts=starts, quarantined=[set_aside(len(MANY))])
+
+    await lost.wait()
+    assert answer == Advanced(started=len(MANY))
+    assert await schema.value("SELECT count(*) FROM {schema}.task") == len(MANY)
+    assert await reader.checkpoint() == len(MANY) + 1
+    assert len(await reader.quarantine()) == 1
+
+
+async def test_a_partition_is_taken_once_and_its_holder_knows(
+    far: PostgresStore, clock: ManualClock, alice: Holder, schema: Schema, network: Network
+):
+    reader = Reader(far, clock, alice.owner)
+    lost = network.lose("INSERT INTO {schema}.checkpoint")
+
+    [held] = await reader.hold(0)
+
+    await lost.wait()
+    assert held.epoch == 1
+    assert await reader.advance(held, to=1) == Advanced()
 
 
 async def test_what_an_operator_changes_is_changed_once(

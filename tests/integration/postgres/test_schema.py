@@ -231,6 +231,50 @@ async def test_what_stands_in_the_audit_trail_stays(tables: Tables, change: str)
     assert await tables.connection.fetchval("SELECT who FROM audit") == "ann"
 
 
+# Checkpoints, and what is set aside
+
+A_CHECKPOINT = (
+    "INSERT INTO checkpoint (stream, grp, partition, checkpoint, holder, epoch, updated_at)"
+    " VALUES ('s', 'g', {partition}, {checkpoint}, 'alice', {epoch}, now())"
+)
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        pytest.param("checkpoint = 6", id="an earlier offset"),
+        pytest.param("checkpoint = NULL", id="as if nothing was read"),
+        pytest.param("epoch = 1", id="an earlier epoch"),
+    ],
+)
+async def test_no_checkpoint_moves_back(tables: Tables, back: str):
+    await tables.connection.execute(A_CHECKPOINT.format(partition=0, checkpoint=7, epoch=2))
+    await tables.connection.execute("UPDATE checkpoint SET checkpoint = 7, epoch = 2, holder = NULL")
+
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="a checkpoint never moves back"):
+        await tables.connection.execute(f"UPDATE checkpoint SET {back}")
+
+
+@pytest.mark.parametrize("wrong", [{"checkpoint": -1}, {"partition": -1}, {"epoch": 0}])
+async def test_a_checkpoint_that_cannot_be_is_refused(tables: Tables, wrong: dict[str, int]):
+    values = {"partition": 0, "checkpoint": 7, "epoch": 2, **wrong}
+
+    with pytest.raises(asyncpg.CheckViolationError):
+        await tables.connection.execute(A_CHECKPOINT.format(**values))
+
+
+async def test_an_event_is_in_quarantine_once_for_each_group(tables: Tables):
+    insert = (
+        'INSERT INTO quarantine (stream, grp, partition, "offset", enqueued_at, reason, at, body)'
+        " VALUES ('s', $1, 0, 7, now(), 'no', now(), '')"
+    )
+    await tables.connection.execute(insert, "g")
+    await tables.connection.execute(insert, "h")
+
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await tables.connection.execute(insert, "g")
+
+
 # The plans
 
 # Many tasks that are over, and a few of each kind that somebody still has to do with.

@@ -159,6 +159,50 @@ def test_what_stands_in_the_audit_trail_stays(database: sqlite3.Connection, chan
     assert database.execute("SELECT who FROM audit").fetchall() == [("ann",)]
 
 
+# Checkpoints, and what is set aside
+
+A_CHECKPOINT = (
+    "INSERT INTO checkpoint (stream, grp, partition, checkpoint, holder, epoch, updated_at)"
+    " VALUES ('s', 'g', {partition}, {checkpoint}, 'alice', {epoch}, 0)"
+)
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        pytest.param("checkpoint = 6", id="an earlier offset"),
+        pytest.param("checkpoint = NULL", id="as if nothing was read"),
+        pytest.param("epoch = 1", id="an earlier epoch"),
+    ],
+)
+def test_no_checkpoint_moves_back(database: sqlite3.Connection, back: str):
+    database.execute(A_CHECKPOINT.format(partition=0, checkpoint=7, epoch=2))
+    database.execute("UPDATE checkpoint SET checkpoint = 7, epoch = 2, holder = NULL")
+
+    with pytest.raises(sqlite3.IntegrityError, match="a checkpoint never moves back"):
+        database.execute(f"UPDATE checkpoint SET {back}")
+
+
+@pytest.mark.parametrize("wrong", [{"checkpoint": -1}, {"partition": -1}, {"epoch": 0}])
+def test_a_checkpoint_that_cannot_be_is_refused(database: sqlite3.Connection, wrong: dict[str, int]):
+    values = {"partition": 0, "checkpoint": 7, "epoch": 2, **wrong}
+
+    with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+        database.execute(A_CHECKPOINT.format(**values))
+
+
+def test_an_event_is_in_quarantine_once_for_each_group(database: sqlite3.Connection):
+    insert = (
+        'INSERT INTO quarantine (stream, grp, partition, "offset", enqueued_at, reason, at, body)'
+        " VALUES ('s', ?, 0, 7, 0, 'no', 0, x'')"
+    )
+    database.execute(insert, ["g"])
+    database.execute(insert, ["h"])
+
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        database.execute(insert, ["g"])
+
+
 # The plans
 
 #: Parameters that are lists, and travel as JSON.

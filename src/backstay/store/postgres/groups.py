@@ -56,10 +56,12 @@ class PostgresGroups:
 
         async def operation(tables: Tables, _changes: Changes) -> list[Holding]:
             await tables.check_epoch(owner)
-            found = await tables.run("free_partitions", partitions=partitions, **of, **late)
-            if free := [partition for (partition,) in found]:
-                await tables.run("insert_checkpoints", partitions=free, now=self._judged(now), **of)
-                locked = [row[0] for row in await tables.run("lock_partitions", partitions=free, **of)]
+            free = await tables.run("free_partitions", partitions=partitions, **of, **late)
+            # Only those: an insert would wait for whoever is just writing under one that is there.
+            if new := [partition for partition, known in free if not known]:
+                await tables.run("insert_checkpoints", partitions=new, now=self._judged(now), **of)
+            if wanted := [partition for partition, _ in free]:
+                locked = [row[0] for row in await tables.run("lock_partitions", partitions=wanted, **of)]
                 await tables.run("take_partitions", partitions=locked, owner=owner.id, **of, **late)
             return [SHAPE.holding(row) for row in await tables.run("holdings_of", owner=owner.id, **of)]
 

@@ -77,8 +77,8 @@ SELECT pg_advisory_xact_lock(hashtext(:name), turn) FROM (
         ORDER BY turn OFFSET 0) AS turns;
 
 -- name: free_partitions
--- Those that look free, or were never held; nothing is locked by looking.
-SELECT wanted.partition FROM unnest(:partitions::bigint[]) AS wanted (partition)
+-- Those that look free, and whether they were ever held; nothing is locked by looking.
+SELECT wanted.partition, checkpoint.partition IS NOT NULL FROM unnest(:partitions::bigint[]) AS wanted (partition)
   LEFT JOIN {schema}.checkpoint
     ON checkpoint.stream = :stream AND checkpoint.grp = :grp AND checkpoint.partition = wanted.partition
  WHERE checkpoint.partition IS NULL OR {is_free}
