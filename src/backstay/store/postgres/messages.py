@@ -27,7 +27,7 @@ from backstay.store.posting import (
 )
 from backstay.store.queue_news import dropped
 from backstay.store.queue_rows import QueueShape
-from backstay.store.rows import Row, Values
+from backstay.store.rows import Row, Values, storable
 
 SHAPE: Final = QueueShape(
     stored=lambda instant: instant,
@@ -172,7 +172,9 @@ async def call_once(tables: Asked, alerts: Iterable[NewAlert], now: datetime) ->
     return [
         one
         for one in alerts
-        if await tables.run("call_once", kind=one.kind, target=one.target, message=one.message, at=now)
+        if await tables.run(
+            "call_once", kind=one.kind, target=one.target, message=storable(one.message), at=now
+        )
     ]
 
 

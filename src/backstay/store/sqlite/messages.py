@@ -25,7 +25,7 @@ from backstay.store.posting import (
 )
 from backstay.store.queue_news import FORGOTTEN_MAX, dropped
 from backstay.store.queue_rows import QueueShape
-from backstay.store.rows import as_json
+from backstay.store.rows import as_json, storable
 from backstay.store.sqlite.tables import Tables
 
 SHAPE: Final = QueueShape(
@@ -98,7 +98,7 @@ def call_once(tables: Tables, alerts: Iterable[NewAlert], now: datetime) -> list
         one
         for one in alerts
         if tables.run(
-            "call_once", kind=one.kind, target=one.target, message=one.message, at=micros(now)
+            "call_once", kind=one.kind, target=one.target, message=storable(one.message), at=micros(now)
         ).fetchone()
     ]
 
