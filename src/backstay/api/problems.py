@@ -26,6 +26,8 @@ from backstay.errors import (
     OffsetAhead,
     Overloaded,
     PayloadTooLarge,
+    QueueFull,
+    QueueNotEmpty,
     StoreFull,
     StoreUnavailable,
     StreamFull,
@@ -145,6 +147,7 @@ KINDS: Final[Mapping[type[BackstayError], Kind]] = {
     Conflict: Kind("conflict", HTTPStatus.CONFLICT, "The state is not what the caller thought"),
     IdConflict: Kind("id-conflict", HTTPStatus.CONFLICT, "The id is taken by a task with other content"),
     LockLost: Kind("lock-lost", HTTPStatus.CONFLICT, "The message is no longer locked by this token"),
+    QueueNotEmpty: Kind("queue-not-empty", HTTPStatus.CONFLICT, "There are messages in the queue"),
     EventConflict: Kind(
         "event-conflict", HTTPStatus.CONFLICT, "The id is taken by an event with other content"
     ),
@@ -154,6 +157,7 @@ KINDS: Final[Mapping[type[BackstayError], Kind]] = {
     StoreFull: Kind("store-full", HTTPStatus.SERVICE_UNAVAILABLE, "There is no room left for the store"),
     StreamFull: Kind("stream-full", HTTPStatus.SERVICE_UNAVAILABLE, "There is no room left in the stream"),
     Overloaded: Kind("overloaded", HTTPStatus.TOO_MANY_REQUESTS, "Too many tasks wait already"),
+    QueueFull: Kind("queue-full", HTTPStatus.TOO_MANY_REQUESTS, "The queue holds as many messages as it may"),
     Closed: Kind("closed", HTTPStatus.SERVICE_UNAVAILABLE, "This process is about to stop"),
 }
 
@@ -195,7 +199,8 @@ def detail_of(error: Exception) -> str:
 
 def rejected_line(bad: BadLine) -> RejectedLine:
     kind = kind_of(type(bad.error)) or INTERNAL
-    return RejectedLine(line=bad.line, type=kind.type, detail=bad.detail)
+    detail = STORE_AWAY if isinstance(bad.error, StoreUnavailable) else bad.detail
+    return RejectedLine(line=bad.line, type=kind.type, detail=detail)
 
 
 def mistake() -> Refused:
@@ -225,7 +230,7 @@ def _shortened(detail: str) -> str:
 
 
 def _headers(error: Exception) -> dict[str, str]:
-    if isinstance(error, Overloaded):
+    if isinstance(error, Overloaded | QueueFull):
         return {"Retry-After": str(math.ceil(error.retry_after.total_seconds()))}
     return {"Retry-After": str(RETRY_AFTER_SECONDS)} if isinstance(error, Unavailable) else {}
 

@@ -19,6 +19,8 @@ from backstay.errors import (
     OffsetAhead,
     Overloaded,
     PayloadTooLarge,
+    QueueFull,
+    QueueNotEmpty,
     StreamFull,
     UnknownAgent,
     UnknownAlert,
@@ -43,6 +45,7 @@ _STREAM: Final = "/v1/streams/{stream}"
 _QUEUE: Final = "/v1/queues/{queue}"
 _MESSAGE: Final = f"{_QUEUE}/messages/{{id}}"
 _put = partial(Route, method="PUT", role=Role.OPERATE, statuses=(HTTPStatus.CREATED, HTTPStatus.OK))
+_delete = partial(Route, method="DELETE", role=Role.OPERATE)
 _send = partial(Route, method="POST", role=Role.SUBMIT, statuses=(HTTPStatus.CREATED,))
 _settle = partial(
     Route, method="POST", role=Role.SUBMIT, statuses=(HTTPStatus.NO_CONTENT,), problems=(LockLost,)
@@ -181,7 +184,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path=f"{_QUEUE}/messages",
         handler=queues.send_message,
         summary="Send a message; it is durable once this is answered",
-        problems=(UnknownQueue, PayloadTooLarge),
+        problems=(UnknownQueue, PayloadTooLarge, QueueFull),
     ),
     _get(
         path=f"{_QUEUE}/messages",
@@ -196,6 +199,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         role=Role.SUBMIT,
         problems=(UnknownQueue, TOO_MANY_WATCHERS),
     ),
+    _post(
+        path=f"{_QUEUE}/receive-deferred",
+        handler=queues.receive_deferred,
+        summary="Receive messages that were deferred, by their numbers",
+        role=Role.SUBMIT,
+        problems=(UnknownQueue,),
+    ),
     _settle(
         path=f"{_MESSAGE}/complete",
         handler=queues.complete_message,
@@ -207,14 +217,31 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Say that a message failed: it is received again, or set aside after its last delivery",
     ),
     _settle(
+        path=f"{_MESSAGE}/defer",
+        handler=queues.defer_message,
+        summary="Put a message off: it is received by its number only",
+    ),
+    _settle(
         path=f"{_MESSAGE}/renew",
         handler=queues.renew_message,
         summary="Keep a message; the header Backstay-Locked-Until says until when",
     ),
     _settle(
+        path=f"{_MESSAGE}/rewrite",
+        handler=queues.rewrite_message,
+        summary="Let a message hold something else, and keep it, as with renew",
+        problems=(LockLost, PayloadTooLarge),
+    ),
+    _settle(
         path=f"{_MESSAGE}/dead-letter",
         handler=queues.dead_letter_message,
         summary="Set a message aside, with a reason",
+    ),
+    _get(
+        path=f"{_QUEUE}/sessions",
+        handler=queues.list_sessions,
+        summary="List sessions, and how many messages wait in each",
+        problems=(UnknownQueue,),
     ),
     _get(
         path=f"{_QUEUE}/dead",
@@ -234,6 +261,24 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Put a dead letter back into its queue",
         problems=(UnknownQueue, UnknownMessage),
     ),
+    _delete(
+        path=f"{_QUEUE}/dead",
+        handler=queues.discard_all_dead,
+        summary="Drop dead letters for good, up to 5,000 of them",
+        problems=(UnknownQueue,),
+    ),
+    _delete(
+        path=f"{_QUEUE}/dead/{{id}}",
+        handler=queues.discard_dead,
+        summary="Drop a dead letter for good",
+        problems=(UnknownQueue, UnknownMessage),
+    ),
+    _delete(
+        path=_QUEUE,
+        handler=queues.delete_queue,
+        summary="Delete a queue that is empty, or, with force, one with the messages in it",
+        problems=(UnknownQueue, QueueNotEmpty),
+    ),
     _get(path="/v1/topics", handler=queues.list_topics, summary="List topics and their subscriptions"),
     _put(path="/v1/topics/{topic}", handler=queues.put_topic, summary="Make a topic"),
     _put(
@@ -242,11 +287,17 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Make a subscription, which is a queue, or change which messages it gets",
         problems=(UnknownQueue,),
     ),
+    _delete(
+        path="/v1/topics/{topic}/subscriptions/{name}",
+        handler=queues.delete_subscription,
+        summary="Delete a subscription with its queue, under the same terms as a queue",
+        problems=(UnknownQueue, QueueNotEmpty),
+    ),
     _send(
         path="/v1/topics/{topic}/messages",
         handler=queues.send_to_topic,
         summary="Send a message to every subscription that matches",
-        problems=(UnknownQueue, PayloadTooLarge),
+        problems=(UnknownQueue, PayloadTooLarge, QueueFull),
     ),
     # Streams
     _get(path="/v1/streams", handler=streams.list_streams, summary="List streams, by their names"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import unquote
@@ -153,7 +153,14 @@ async def _call(route: Route, request: Request, service: Service) -> Call[Any, A
         query=shape.in_query.taken_from(query_pairs(request.scope["query_string"])),
         headers=_headers(route, request),
         body=await _body(route, request, service) if route.takes_body else Nothing(),
+        hung_up=partial(_hung_up, request),
     )
+
+
+async def _hung_up(request: Request) -> None:
+    """To be asked once the body was read: what comes then is that nobody is there."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _headers(route: Route, request: Request) -> dict[str, str]:

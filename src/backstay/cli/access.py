@@ -20,7 +20,14 @@ from backstay.domain.operate import From
 from backstay.domain.stream import Appended
 from backstay.domain.why import Reason
 from backstay.errors import InvalidDefinition
-from backstay.mailroom import DeadLetter, PeekedMessage, QueueView, Resubmitted
+from backstay.mailroom import (
+    DeadLetter,
+    DeletedQueue,
+    Discarded,
+    PeekedMessage,
+    QueueView,
+    Resubmitted,
+)
 from backstay.messaging.lines import AppendedLines
 from backstay.operating import Breaker
 from backstay.runtime import connected
@@ -72,6 +79,10 @@ class QueueDesk(Protocol):
     async def resubmit(
         self, queue: str, id: str | None = None, *, reason: str | None = None
     ) -> Resubmitted: ...
+
+    async def discard(self, queue: str, id: str | None = None, *, reason: str | None = None) -> Discarded: ...
+
+    async def delete(self, name: str, *, force: bool = False, reason: str | None = None) -> DeletedQueue: ...
 
 
 class StreamDesk(Protocol):

@@ -98,7 +98,7 @@ class Remote:
 
     @property
     def mailroom(self) -> RemoteMailroom:
-        return RemoteMailroom(get=self._get, post=self._post, put=self._send)
+        return RemoteMailroom(get=self._get, post=self._post, send=self._send)
 
     @property
     def streamroom(self) -> RemoteStreamroom:

@@ -216,13 +216,15 @@ def token_table(tokens: Iterable[TokenView], *, now: datetime) -> Table:
 
 
 def queue_table(queues: Iterable[QueueView]) -> Table:
-    table = columns("queue", "ready", "locked", "scheduled", "dead", "lock", "deliveries", "ttl", "sessions")
+    counts = ("ready", "locked", "scheduled", "deferred", "dead")
+    table = columns("queue", *counts, "lock", "deliveries", "ttl", "sessions")
     for queue in queues:
         table.add_row(
             words(queue.name),
             str(queue.ready),
             str(queue.locked),
             str(queue.scheduled),
+            str(queue.deferred),
             Text(str(queue.dead), style=LOUD if queue.dead else ""),
             queue.lock,
             str(queue.max_deliveries),

@@ -19,6 +19,8 @@ from backstay.errors import BackstayError, InvalidInput, InvalidRequest, Payload
 
 #: What is said of a line may quote it, and it may be a megabyte.
 DETAIL_LENGTH_MAX: Final = 300
+#: Beside its body a line has room for everything else.
+MARGIN_BYTES: Final = 64 * 1024
 
 _LINE: Final = "the line"
 
@@ -51,6 +53,11 @@ class Judged(msgspec.Struct, frozen=True):
     numbers: list[int]
     bad: list[BadLine]
 
+    def add(self, others: Judged) -> None:
+        self.events.extend(others.events)
+        self.numbers.extend(others.numbers)
+        self.bad.extend(others.bad)
+
 
 _decode_line: Final = msgspec.json.Decoder(Line).decode
 
@@ -72,6 +79,9 @@ def judged(lines: Iterable[bytes], *, first: int = 1, bytes_max: int) -> Judged:
 
 def event_in(text: bytes, *, bytes_max: int) -> NewEvent:
     """The event that a line is. Raises a kind of InvalidRequest, which says what is wrong with it."""
+    # Before anything else: what is far too long is not even looked at.
+    if len(text) > bytes_max + MARGIN_BYTES:
+        raise PayloadTooLarge(_LINE, size_bytes=len(text), limit_bytes=bytes_max + MARGIN_BYTES)
     event = _seen_at_once(text)
     if event is None:
         event = looked_at(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -18,8 +19,11 @@ LINES_BYTES_MAX: Final = 16 * 1024 * 1024
 #: So many lines that were refused are told one by one; all of them are counted.
 ERRORS_MAX: Final = 1_000
 
-# Judged at once, and appended at once: others wait for the event loop meanwhile, some 10 ms.
-_PART: Final = 2_000
+# Appended at once: all of them, or none if the log cannot take them.
+APPENDED_AT_ONCE: Final = 5_000
+# Judged at once; everybody else waits for the event loop meanwhile, some 10 ms.
+_PART_LINES: Final = 2_000
+_PART_BYTES: Final = 512 * 1024
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -45,23 +49,55 @@ async def append_lines(streams: Streams, stream: str, text: bytes, *, bytes_max:
     Raises UnknownStream, and what keeps the log from taking any of them, such as StreamFull. Once some
     are in, what keeps the others out is told as what is wrong with a line is: come again with those.
     """
-    lines = _split(text)
     tally = _Tally()
-    for begin in range(0, len(lines), _PART):
-        found = judged(lines[begin : begin + _PART], first=begin + 1, bytes_max=bytes_max)
+    async for found in _lots(text, bytes_max=bytes_max):
         tally.refuse(found.bad)
-        try:
-            answers = await streams.append_events(stream, found.events) if found.events else []
-        except Unavailable as error:
-            if not tally.told.accepted:
-                raise
-            answers = [error] * len(found.events)
-        tally.enter(found, answers)
-        await asyncio.sleep(0)
+        if found.events:
+            tally.enter(found, await _append(streams, stream, found, tally))
     if not tally.told.accepted:
         # Who is mistaken in the stream learns that, whatever their lines are like.
         await streams.known(stream)
     return tally.summed_up()
+
+
+async def _append(
+    streams: Streams, stream: str, found: Judged, tally: _Tally
+) -> Sequence[Appended | BackstayError]:
+    # What was kept out is sent again: nothing that came after it may be in by then.
+    if tally.hindrance is None:
+        try:
+            return await streams.append_events(stream, found.events)
+        except Unavailable as error:
+            if not tally.told.accepted:
+                raise
+            tally.hindrance = error
+    return [tally.hindrance] * len(found.events)
+
+
+async def _lots(text: bytes, *, bytes_max: int) -> AsyncIterator[Judged]:
+    """What the lines are, in lots that are appended at once."""
+    lot = Judged([], [], [])
+    for first, part in _parts(_split(text)):
+        found = judged(part, first=first, bytes_max=bytes_max)
+        if len(lot.events) + len(found.events) > APPENDED_AT_ONCE:
+            yield lot
+            lot = found
+        else:
+            lot.add(found)
+        await asyncio.sleep(0)
+    yield lot
+
+
+def _parts(lines: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """Some lines at a time, and the number of the first of them."""
+    begin = size = 0
+    for index, line in enumerate(lines):
+        size += len(line)
+        if size >= _PART_BYTES or index + 1 - begin == _PART_LINES:
+            yield begin + 1, lines[begin : index + 1]
+            begin, size = index + 1, 0
+    if begin < len(lines):
+        yield begin + 1, lines[begin:]
 
 
 def _split(text: bytes) -> list[bytes]:
@@ -78,13 +114,15 @@ class _Tally:
 
     def __init__(self) -> None:
         self.told = AppendedLines()
+        #: Why nothing more is appended.
+        self.hindrance: Unavailable | None = None
         self._spans: dict[int, tuple[int, int]] = {}
 
     def refuse(self, bad: list[BadLine]) -> None:
         self.told.rejected += len(bad)
         self.told.errors += bad[: ERRORS_MAX - len(self.told.errors)]
 
-    def enter(self, found: Judged, answers: list[Appended | BackstayError]) -> None:
+    def enter(self, found: Judged, answers: Sequence[Appended | BackstayError]) -> None:
         refused = []
         for number, answer in zip(found.numbers, answers, strict=True):
             if isinstance(answer, Appended):

@@ -15,12 +15,14 @@ from backstay.errors import (
     EventConflict,
     InvalidInput,
     InvalidRequest,
+    Unavailable,
     UnknownStream,
 )
 
 _TYPE: Final = "urn:backstay:problem:"
 _CONFLICT: Final = f"{_TYPE}event-conflict"
 _UNKNOWN_STREAM: Final = f"{_TYPE}unknown-stream"
+_LATER: Final = frozenset(f"{_TYPE}{kind}" for kind in ("stream-full", "store-full", "unavailable"))
 _NO_GOOD_LINE: Final = f"{_TYPE}no-good-line"
 
 Kind = TypeVar("Kind")
@@ -86,6 +88,8 @@ def _by_line(errors: Sequence[Rejected], stream: str, ids: Sequence[str]) -> lis
 def _why(rejected: Rejected, stream: str, id: str) -> BackstayError:
     if rejected.type == _CONFLICT:
         return EventConflict(stream, id)
+    if rejected.type in _LATER:
+        return Unavailable(f"event {id!r} was not taken: {rejected.detail}; send it again with this id")
     return InvalidInput(f"event {id!r}: {rejected.detail}")
 
 

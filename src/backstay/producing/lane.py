@@ -137,9 +137,10 @@ class Lane:
 
     async def _pause(self, trouble: HttpUnavailable, tries: int, began: float) -> None:
         delay = _BACK_OFF.delay_after(tries, self._chance, retry_after=trouble.retry_after)
-        over = self._clock.monotonic() - began > self._give_up_after.total_seconds()
-        if delay is None or over:
-            raise Unavailable(f"{trouble}, for {describe(self._give_up_after)}")
+        left = self._give_up_after.total_seconds() - (self._clock.monotonic() - began)
+        # Nor is a server waited for that wants to be left alone for longer than that.
+        if delay is None or delay.total_seconds() > left:
+            raise Unavailable(f"{trouble}; given up within {describe(self._give_up_after)}")
         await asyncio.sleep(delay.total_seconds())
 
 

@@ -15,7 +15,7 @@ from backstay.domain.lease import Owner
 from backstay.domain.stream import Group, NewQuarantined
 from backstay.domain.target import group_target
 from backstay.domain.task import NewTask
-from backstay.errors import BackstayError, LeaseLost, QuarantineFull
+from backstay.errors import BackstayError, Conflict, LeaseLost, QuarantineFull
 from backstay.store.gathering import BATCH_BYTES_MAX
 from backstay.store.groups import Advance, Advanced
 
@@ -53,10 +53,8 @@ Aside = tuple[NewQuarantined, datetime]
 
 def weight(asked: Asked) -> int:
     """How much of a commit an advance takes up."""
-    events = (one.event for one in asked.advance.quarantined)
-    return sum(max(_START_WEIGHS, len(start.task.input)) for start in asked.advance.starts) + sum(
-        len(event.body) for event in events
-    )
+    started = sum(max(_START_WEIGHS, len(start.task.input)) for start in asked.advance.starts)
+    return started + sum(len(one.event.body) for one in asked.advance.quarantined)
 
 
 class Advancing:
@@ -67,6 +65,8 @@ class Advancing:
         self._outcomes: list[list[Outcome]] = [[] for _ in asked]
         # The latest of their times is the one that it is.
         self.now = max(now for _, now in asked)
+        #: Alerts that are new: to be told of once they are kept.
+        self.called: list[NewAlert] = []
 
     @property
     def moves(self) -> list[Move]:
@@ -81,7 +81,7 @@ class Advancing:
 
     @property
     def lost(self) -> LeaseLost:
-        """To be raised when one of the holdings is another's."""
+        """To be raised when one of the holdings is another's. Which, is seen when each is by itself."""
         one = self._asked[0][0]
         held = one.advance.holding
         what = f"partition {held.partition} of stream {held.group.stream!r} for group {held.group.name!r}"
@@ -105,6 +105,11 @@ class Advancing:
         """What became of each of the tasks."""
         each = iter(outcomes)
         self._outcomes = [[next(each) for _ in one.advance.starts] for one, _ in self._asked]
+
+    @property
+    def claimable(self) -> bool:
+        """Whether there is something new to claim."""
+        return any(outcome is True for outcomes in self._outcomes for outcome in outcomes)
 
     @property
     def aside(self) -> Mapping[Group, list[Aside]]:
@@ -137,6 +142,11 @@ def _move(one: Asked) -> Move:
     held = one.advance.holding
     group = held.group
     return Move(group.stream, group.name, held.partition, held.epoch, one.owner.id, one.owner.epoch, None)
+
+
+def unfit(task: NewTask, error: Exception) -> Conflict:
+    """Why a task cannot be kept that breaks a rule of the schema, or has a value that no database keeps."""
+    return Conflict(f"the store refused task {task.id!r}: {error}")
 
 
 def check_room(group: Group, quarantined: int, *, limit: int) -> None:

@@ -44,7 +44,8 @@ class Advanced(msgspec.Struct, frozen=True, kw_only=True):
 
     # Tasks that are new. The others were there before: their events came twice.
     started: int = 0
-    # Tasks whose id belongs to another one: their events were set aside.
+    # Tasks that cannot be entered, as a rule since their id belongs to another one: their events were set
+    # aside.
     conflicts: int = 0
 
 
@@ -74,8 +75,10 @@ class Groups(Protocol):
 
         A checkpoint never moves back, and an event is set aside once, however often that is said. A task
         that is there already counts as entered; where its id belongs to another one, its event is set
-        aside instead. An answer may be LeaseLost, when the holding was lost, or QuarantineFull, when more
-        than ``quarantine_max`` events of the group would be set aside; others advance all the same.
+        aside instead. All of it may be said again after any failure.
+
+        An answer may be LeaseLost, when the holding was lost, or QuarantineFull, when more than
+        ``quarantine_max`` events of the group would be set aside; others advance all the same.
         """
 
     async def standings(self, stream: str) -> list[GroupStanding]:

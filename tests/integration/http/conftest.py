@@ -86,6 +86,13 @@ async def served(serve: Serve) -> AsyncIterator[Served]:
 
 
 @pytest.fixture
+async def orders(served: Served) -> Served:
+    """A server with a queue."""
+    assert (await served.put("/v1/queues/orders")).status == 201
+    return served
+
+
+@pytest.fixture
 async def alice(served: Served) -> Holder:
     """A scheduler that runs orders, as far as the store can see one."""
     return await Holder.joined(served.store, served.clock, "alice", runs=RUNS)

@@ -161,6 +161,9 @@ async def test_each_role_opens_what_it_should_and_nothing_else(served: Served):
                 assert f"needs the role {route.role}" in answer.detail
 
 
+_SETTLEMENTS = ("complete", "abandon", "defer", "renew", "rewrite", "dead-letter")
+
+
 async def test_the_table_gives_each_route_the_role_it_should_have(served: Served):
     def needed(role: Role | None) -> set[str]:
         return {f"{route.method} {route.path}" for route in ROUTES if route.role is role}
@@ -172,7 +175,8 @@ async def test_the_table_gives_each_route_the_role_it_should_have(served: Served
         "PUT /v1/tasks/{id}",
         message,
         "POST /v1/queues/{queue}/receive",
-        *(f"{message}/{{id}}/{how}" for how in ("complete", "abandon", "renew", "dead-letter")),
+        *(f"{message}/{{id}}/{how}" for how in _SETTLEMENTS),
+        "POST /v1/queues/{queue}/receive-deferred",
         "POST /v1/topics/{topic}/messages",
         "POST /v1/streams/{stream}/events",
     }
@@ -186,6 +190,10 @@ async def test_the_table_gives_each_route_the_role_it_should_have(served: Served
         "PUT /v1/queues/{queue}",
         "PUT /v1/topics/{topic}",
         "PUT /v1/topics/{topic}/subscriptions/{name}",
+        "DELETE /v1/queues/{queue}",
+        "DELETE /v1/queues/{queue}/dead",
+        "DELETE /v1/queues/{queue}/dead/{id}",
+        "DELETE /v1/topics/{topic}/subscriptions/{name}",
         "PUT /v1/streams/{stream}",
     }
 

@@ -281,6 +281,13 @@ async def test_after_too_long_nobody_knows_and_the_error_says_what_to_do(service
             await producer.send(1)
 
 
+async def test_a_server_that_asks_for_more_time_than_there_is_is_not_waited_for(service: HttpService):
+    service.answers = [says(503, Retry_After="3600")]
+    async with Producer(service.url, stream="orders") as producer:
+        with pytest.raises(Unavailable, match="given up within 5m"):
+            await producer.send(1)
+
+
 @pytest.mark.parametrize(
     "text", ["", "<html>", "{}", accepted(2), '{"accepted": 1, "rejected": 0, "errors": [{"line": 9}]}']
 )

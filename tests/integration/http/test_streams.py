@@ -15,10 +15,12 @@ from backstay.api import contents
 from backstay.api.bodies import MARGIN_BYTES
 from backstay.domain.access import Role
 from backstay.domain.jsontext import NESTING_MAX
-from backstay.domain.stream import Group, NewQuarantined
+from backstay.domain.stream import APPEND_MAX, Group, NewQuarantined
+from backstay.errors import StoreUnavailable
 from backstay.messaging import lines
-from backstay.messaging.lines import ERRORS_MAX, LINES_BYTES_MAX, LINES_MAX
+from backstay.messaging.lines import ERRORS_MAX, LINES_BYTES_MAX
 from backstay.messaging.stream import Log
+from backstay.producing.lane import BATCH_BYTES_MAX, BATCH_EVENTS_MAX
 from backstay.store.groups import Advance
 from backstay.testing.promises.holder import LEASE, Holder
 from tests.integration.http.conftest import Serve
@@ -359,7 +361,8 @@ async def test_a_body_of_lines_has_a_bound_of_its_own(orders: Served):
 
 
 async def test_lines_in_several_parts_are_one_answer(orders: Served, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lines, "_PART", 3)
+    monkeypatch.setattr(lines, "_PART_LINES", 2)
+    monkeypatch.setattr(lines, "APPENDED_AT_ONCE", 3)
 
     answer = await sent_lines(
         orders, *[{"body": n, "key": "k"} for n in range(4)], b"bad", {"body": 4, "key": "k"}
@@ -374,7 +377,7 @@ async def test_lines_in_several_parts_are_one_answer(orders: Served, monkeypatch
 async def test_when_the_stream_fills_up_among_lines_the_rest_is_told(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(lines, "_PART", 1)
+    monkeypatch.setattr(lines, "APPENDED_AT_ONCE", 1)
     async with serve(stream_bytes_max=1024 * 1024) as served:
         await served.put("/v1/streams/orders", {"partitions": 2})
         answer = await sent_lines(served, *[{"body": "x" * 700_000}] * 5)
@@ -382,6 +385,28 @@ async def test_when_the_stream_fills_up_among_lines_the_rest_is_told(
         assert answer.status == 202
         assert answer.json["accepted"] == len(await everything_in(served)) > 0
         assert {one["type"] for one in answer.json["errors"]} == {"urn:backstay:problem:stream-full"}
+
+
+async def test_what_was_kept_out_is_not_overtaken_by_what_comes_after(
+    orders: Served, log: Log, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lines, "APPENDED_AT_ONCE", 1)
+    monkeypatch.setattr(lines, "_PART_LINES", 1)
+    append, calls = log.append, 0
+
+    async def fails_once(*args: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise StoreUnavailable("/secret/place/streams.db does not answer")
+        return await append(*args, **options)
+
+    monkeypatch.setattr(log, "append", fails_once)
+    answer = await sent_lines(orders, *[{"body": number, "key": "k"} for number in range(4)])
+
+    assert (answer.json["accepted"], answer.json["rejected"]) == (1, 3)
+    assert [one["body"] for one in await everything_in(orders)] == [0]
+    assert b"secret" not in answer.body
 
 
 async def test_only_so_many_large_bodies_are_in_hand(orders: Served, monkeypatch: pytest.MonkeyPatch):
@@ -606,5 +631,6 @@ async def test_who_may_submit_may_append_and_nothing_else(orders: Served):
 
 
 def test_the_bounds_fit_each_other():
-    # A producer sends as many events at once as are told one by one; that is one part, appended at once.
-    assert ERRORS_MAX <= lines._PART <= LINES_MAX
+    # A producer sends as many events at once as are told one by one; they are appended all, or none.
+    assert BATCH_EVENTS_MAX <= ERRORS_MAX <= lines.APPENDED_AT_ONCE <= APPEND_MAX
+    assert BATCH_BYTES_MAX + MARGIN_BYTES < LINES_BYTES_MAX

@@ -21,6 +21,7 @@ from backstay.store.postgres.session import Session
 from backstay.store.postgres.statuses import Statuses
 from backstay.store.postgres.supervision import PostgresSupervision
 from backstay.store.postgres.tables import Judged, Tables
+from backstay.store.queue_news import called
 
 # By this nobody is late.
 _NO_LEASE: Final = timedelta(days=365_000)
@@ -56,7 +57,7 @@ class PostgresGroups:
 
         async def operation(tables: Tables, _changes: Changes) -> list[Holding]:
             await tables.check_epoch(owner)
-            free = await tables.run("free_partitions", partitions=partitions, **of, **late)
+            free = await tables.run("free_partitions", partitions=[*partitions], **of, **late)
             # Only those: an insert would wait for whoever is just writing under one that is there.
             if new := [partition for partition, known in free if not known]:
                 await tables.run("insert_checkpoints", partitions=new, now=self._judged(now), **of)
@@ -88,14 +89,20 @@ class PostgresGroups:
     ) -> list[Advanced | BackstayError]:
         return await self._advances.add([Asked(one, owner, quarantine_max) for one in advances], now=now)
 
-    async def _advance(self, asked: list[tuple[Asked, datetime]]) -> Answers:
-        """All at once; one by one when one of them is refused: the others must not suffer."""
+    async def _advance(self, asked: list[tuple[Asked, datetime]], *, one_by_one: bool = False) -> Answers:
+        """All at once; each by itself when one of them is refused: the others must not suffer."""
         refused: BackstayError
         try:
-            return await self._session().write(lambda tables, changes: self._write(tables, changes, asked))
+            answers, alerts = await self._session().write(
+                lambda tables, changes: self._write(tables, changes, asked, one_by_one=one_by_one)
+            )
+            called(alerts)
+            return answers  # noqa: TRY300  What comes below is about those that were refused.
         except Refused as error:
             refused = error.error
-        except Conflict as error:  # It breaks a rule of the schema.
+        except Conflict as error:  # Something breaks a rule of the schema; perhaps it is a task.
+            if len(asked) == 1 and not one_by_one:
+                return await self._advance(asked, one_by_one=True)
             refused = error
         if len(asked) == 1:
             return [refused]
@@ -163,7 +170,7 @@ class PostgresGroups:
 
     async def resubmitted(self, group: Group, partitions: Sequence[int], *, limit: int) -> list[Quarantined]:
         async def look(tables: Tables) -> list[Quarantined]:
-            rows = await tables.run("list_resubmitted", partitions=partitions, limit=limit, **_of(group))
+            rows = await tables.run("list_resubmitted", partitions=[*partitions], limit=limit, **_of(group))
             return [SHAPE.quarantined(row) for row in rows]
 
         return await self._session().read(look)

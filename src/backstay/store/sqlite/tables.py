@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from backstay.errors import BackstayError, LeaseLost, UnknownTask
 from backstay.sql.sqlite.chunks import Chunks
 from backstay.store.base import Changes, Claimed, Submitted
 from backstay.store.decisions import known_task
+from backstay.store.fullness import Fullness
 from backstay.store.rows import (
     SIGNAL_VALUES,
     STEP_VALUES,
@@ -56,9 +58,15 @@ class Tables:
     """One connection with its named queries and its claim checks."""
 
     def __init__(
-        self, connection: sqlite3.Connection, queries: Mapping[str, str], *, inline_bytes_max: int
+        self,
+        connection: sqlite3.Connection,
+        queries: Mapping[str, str],
+        *,
+        inline_bytes_max: int,
+        fullness: Fullness | None = None,
     ) -> None:
         self.connection = connection
+        self.fullness = fullness or Fullness()
         self._queries = queries
         self._inline_bytes_max = inline_bytes_max
         self._chunks = Chunks(connection, queries)
@@ -72,6 +80,18 @@ class Tables:
     def run_rows(self, query: str, rows: Sequence[Row]) -> int:
         """Run a query whose ``{rows}`` stands for many rows; how many it changed."""
         return self._chunks.run(query, rows)
+
+    @contextmanager
+    def savepoint(self, name: str) -> Iterator[None]:
+        """All of the body, or nothing of it: what it raises undoes it alone."""
+        self.connection.execute(f"SAVEPOINT {name}")
+        try:
+            yield
+        except BaseException:
+            self.connection.execute(f"ROLLBACK TO {name}")
+            self.connection.execute(f"RELEASE {name}")
+            raise
+        self.connection.execute(f"RELEASE {name}")
 
     # Batches
 

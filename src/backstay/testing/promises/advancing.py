@@ -168,6 +168,20 @@ class AdvancePromises(ReadingPromises):
         [quarantined] = await reader.quarantine()
         assert "nowhere" in quarantined.reason
 
+    async def test_an_event_whose_task_cannot_be_kept_is_set_aside(
+        self, store: Store, reader: Reader
+    ) -> None:
+        starts = [a_start("a", 0), a_start("b", 1, version=2**70), a_start("a", 2), a_start("c", 3)]
+
+        answer = await reader.advance(await reader.held(), to=4, starts=starts)
+
+        assert answer == Advanced(started=2, conflicts=1)
+        assert await listed(store) == ["c", "a"]
+        [quarantined] = await reader.quarantine()
+        assert quarantined.event.offset == 1
+        assert "refused task 'b'" in quarantined.reason
+        assert await reader.checkpoint() == 4
+
     # Who is refused
 
     async def test_who_was_displaced_writes_nothing(
