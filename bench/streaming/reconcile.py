@@ -44,6 +44,8 @@ async def _reconcile(streams: str, fates: Bytes, lines: int) -> Reconciled:
     async for event in events_of(streams):
         numbered = _decode(event.body)
         place = int(numbered.n) * lines + numbered.line
+        if place >= len(counts):
+            raise RuntimeError(f"request {numbered.n}, line {numbered.line} is in the stream; nobody sent it")
         counts[place] = min(_COUNT_MAX, counts[place] + 1)
     return compared(fates, counts, lines=lines)
 

@@ -22,8 +22,10 @@ Behave = Callable[[int], Awaitable[bytes | None]]
 
 
 @asynccontextmanager
-async def server(behave: Behave) -> AsyncIterator[int]:
-    """Reads one request at a time, by its head and its body, and behaves. Its port comes out."""
+async def server(behave: Behave, *, hangs_up: bool = False, slowly: bool = False) -> AsyncIterator[int]:
+    """Reads one request at a time, and behaves; its port comes out. It may hang up after each answer, or
+    send it byte by byte.
+    """
     talks: set[asyncio.Task[None]] = set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -34,7 +36,13 @@ async def server(behave: Behave) -> AsyncIterator[int]:
                 answer = await behave(int((await reader.readexactly(length)).strip(b'"')))
                 if answer is None:
                     return
-                writer.write(answer)
+                for piece in (
+                    [answer[place : place + 1] for place in range(len(answer))] if slowly else [answer]
+                ):
+                    writer.write(piece)
+                    await asyncio.sleep(0)
+                if hangs_up:
+                    return
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -52,8 +60,10 @@ async def server(behave: Behave) -> AsyncIterator[int]:
             task.cancel()
 
 
-async def outcome_of(behave: Behave, *phases: Phase, **terms: Any) -> Outcome:
-    async with server(behave) as port:
+async def outcome_of(
+    behave: Behave, *phases: Phase, hangs_up: bool = False, slowly: bool = False, **terms: Any
+) -> Outcome:
+    async with server(behave, hangs_up=hangs_up, slowly=slowly) as port:
         load = Load(
             host=HOST,
             port=port,
@@ -139,41 +149,55 @@ async def test_a_connection_that_is_dropped_costs_the_request_on_it_and_is_never
     assert outcome.connections_lost == 20
 
 
-@pytest.mark.parametrize(
-    ("answer", "failure"),
-    [
-        (ANSWER[:-1], "closed within an answer"),
-        (ANSWER[:10], "closed within an answer"),
-        (b"HTTP/1.1 202 Accepted\r\n\r\n", "not an answer"),
-        (b"SSH-2.0-OpenSSH\r\n\r\n", "not an answer"),
-        (b"HTTP/1.1 202 Accepted\r\n" + b"x" * 70_000, "not an answer"),
-    ],
-)
-async def test_half_an_answer_is_none(answer, failure):
+@pytest.mark.parametrize("answer", [ANSWER[:-1], ANSWER[:10], ANSWER[:-2]])
+async def test_half_an_answer_before_the_connection_closes_is_none(answer):
     async def behave(number: int) -> bytes:
         return answer
 
-    async with server(behave) as port:
-        load = Load(
-            host=HOST,
-            port=port,
-            request=request_text("/", f'"{MARK}"', host=HOST, headers={"X": "y"}),
-            phases=[Phase("all", 0.2, rate=50)],
-            connections=2,
-            timeout=1.0,
-        )
-        outcome = await asyncio.to_thread(generate_apart, load)
+    outcome = await outcome_of(behave, Phase("all", 0.2, rate=50), hangs_up=True)
 
-    assert outcome.accepted == 0
-    # Of an answer that is cut off and a connection that stays open nothing comes: that is a timeout.
     [phase] = outcome.phases
-    if failure == "not an answer":
-        assert phase.failed == {failure: 10}
-    else:
-        assert phase.timed_out == phase.not_accepted == 10
+    assert (phase.due, phase.accepted, phase.failed) == (10, 0, {"closed within an answer": 10})
 
 
-async def test_an_answer_in_pieces_is_one_and_other_statuses_are_refusals():
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 202 Accepted\r\n\r\n",
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"HTTP/1.1 202 Accepted\r\nx: " + b"y" * 70_000,
+    ],
+)
+async def test_what_does_not_say_how_long_it_is_or_never_ends_is_no_answer(answer):
+    async def behave(number: int) -> bytes:
+        return answer
+
+    outcome = await outcome_of(behave, Phase("all", 0.2, rate=50))
+
+    [phase] = outcome.phases
+    assert (phase.due, phase.accepted, phase.failed) == (10, 0, {"not an answer": 10})
+
+
+async def test_more_answers_than_requests_are_no_success_either():
+    async def behave(number: int) -> bytes:
+        return ANSWER * 2
+
+    outcome = await outcome_of(behave, Phase("all", 0.2, rate=50))
+
+    assert outcome.accepted == 10
+    assert outcome.connections_lost == 10
+
+
+async def test_an_answer_that_comes_byte_by_byte_is_one():
+    async def behave(number: int) -> bytes:
+        return ANSWER
+
+    outcome = await outcome_of(behave, Phase("all", 0.5, rate=40), slowly=True)
+
+    assert (outcome.accepted, outcome.not_accepted) == (20, 0)
+
+
+async def test_other_statuses_are_refusals():
     async def behave(number: int) -> bytes:
         return ANSWER if number % 2 else b"HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
 
