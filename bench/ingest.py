@@ -17,6 +17,7 @@ from bench.openloop.process import generate_apart
 from bench.options import Options
 from bench.points import median
 from bench.progress import say
+from bench.streaming import wrk
 from bench.streaming.events import one_event
 from bench.streaming.reconcile import Reconciled, reconcile
 from bench.streaming.servers import LANES, PLAIN, serving
@@ -90,6 +91,7 @@ def measure(_stores: Sequence[str], options: Options) -> Iterator[Ingest]:
     for system in systems:
         yield from _rows(system.name, runs[system], plain)
     if not options.short:
+        yield from _by_wrk()
         yield from _peers()
 
 
@@ -145,6 +147,26 @@ def _rows(name: str, runs: Sequence[Run], plain: Sequence[Run]) -> Iterator[Inge
 
 def _speed(tallies: Iterable[Tally]) -> float:
     return statistics.median(tally.accepted_per_second for tally in tallies)
+
+
+def _by_wrk() -> Iterator[Ingest]:
+    """Each lane once more, asked by another client, where that is installed."""
+    for lane in LANES if wrk.is_installed() else ():
+        name = f"{lane}, by wrk"
+        say(f"    {name}")
+        with sqlite() as database, serving(database.folder, lane) as server:
+            request = one_event(server.address)
+            told = wrk.asked_by_wrk(server, request, connections=CONNECTIONS, seconds=round(SECONDS))
+        yield Ingest(
+            system=name,
+            load=f"{CONNECTIONS} at a time",
+            requests=told.requests,
+            requests_per_second=round(told.requests / told.seconds, 1),
+            p50_ms=round(told.p50_ms, 3),
+            p99_ms=round(told.p99_ms, 3),
+            not_accepted=told.failed,
+            durability=_OURS,
+        )
 
 
 def _peers() -> Iterator[Ingest]:

@@ -6,4 +6,5 @@ servers      processes that listen: ``backstay serve``, or the same handler as a
 plain_asgi   that handler
 course       what happened when, in buckets of time
 reconcile    what was acknowledged, compared with what is in the stream
+wrk          the same requests by another client, where it is installed
 """
