@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
@@ -106,11 +104,7 @@ def phases(*, short: bool) -> list[Phase]:
 
 
 def _run(system: System, *, short: bool) -> Run:
-    with (
-        sqlite() as database,
-        tempfile.TemporaryDirectory(dir=database.folder) as folder,
-        serving(Path(folder), system.lane) as server,
-    ):
+    with sqlite() as database, serving(database.folder, system.lane) as server:
         outcome = generate_apart(
             Load(
                 host=server.host,

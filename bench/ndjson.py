@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
@@ -61,11 +59,7 @@ def measure(_stores: Sequence[str], options: Options) -> Iterator[Lines]:
 
 def _measured(sends: Sends, *, short: bool) -> Lines:
     warm_up, seconds = (SHORT_SECONDS, SHORT_SECONDS) if short else (WARM_UP_SECONDS, SECONDS)
-    with (
-        sqlite() as database,
-        tempfile.TemporaryDirectory(dir=database.folder) as folder,
-        serving(Path(folder), sends.lane) as server,
-    ):
+    with sqlite() as database, serving(database.folder, sends.lane) as server:
         outcome = generate_apart(
             Load(
                 host=server.host,

@@ -111,7 +111,7 @@ def _load(server: Server, rate: int, *, short: bool) -> Load:
 
 async def _course(server: Server, outcome: Outcome, width: float) -> Course:
     async with workflows.client(store=server.store, streams=server.streams) as client:
-        await _until_done(client, outcome.accepted)
+        await _until_done(client)
         came, done = await _came(server.streams), await _done(client)
     acknowledged = {number for number, fate in enumerate(outcome.fates) if fate == Fate.ACCEPTED}
     if missing := acknowledged - came.keys():
@@ -119,16 +119,17 @@ async def _course(server: Server, outcome: Outcome, width: float) -> Course:
     return course_of(came, done, width=width)
 
 
-async def _until_done(client: Client, events: int) -> None:
-    """Until the group has passed so many events, and no task of them is open."""
+async def _until_done(client: Client) -> None:
+    """Until the group has passed every event, and no task of them is open. Nothing comes in any more."""
     deadline = time.monotonic() + _DRAIN_SECONDS_MAX
     while time.monotonic() < deadline:
         view = await client.streamroom.stream(STREAM)
         passed = sum(one.checkpoint or 0 for one in view.groups if one.group == GROUP)
-        if passed >= events and not (await client.tasks(TaskFilter(states=_OPEN, limit=1))).items:
+        is_open = (await client.tasks(TaskFilter(states=_OPEN, limit=1))).items
+        if passed == sum(one.end for one in view.partitions) and not is_open:
             return
         await asyncio.sleep(_LOOK_EVERY_SECONDS)
-    raise RuntimeError(f"not all of {events:,} events were done within {_DRAIN_SECONDS_MAX:.0f} s")
+    raise RuntimeError(f"not all events were done within {_DRAIN_SECONDS_MAX:.0f} s")
 
 
 async def _came(streams: str) -> Times:

@@ -23,9 +23,7 @@ Behave = Callable[[int], Awaitable[bytes | None]]
 
 @asynccontextmanager
 async def server(behave: Behave, *, hangs_up: bool = False, slowly: bool = False) -> AsyncIterator[int]:
-    """Reads one request at a time, and behaves; its port comes out. It may hang up after each answer, or
-    send it byte by byte.
-    """
+    """Reads one request at a time, and behaves, if it must slowly, byte by byte; its port comes out."""
     talks: set[asyncio.Task[None]] = set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -36,10 +34,9 @@ async def server(behave: Behave, *, hangs_up: bool = False, slowly: bool = False
                 answer = await behave(int((await reader.readexactly(length)).strip(b'"')))
                 if answer is None:
                     return
-                for piece in (
-                    [answer[place : place + 1] for place in range(len(answer))] if slowly else [answer]
-                ):
-                    writer.write(piece)
+                size = 1 if slowly else len(answer)
+                for begin in range(0, len(answer), size):
+                    writer.write(answer[begin : begin + size])
                     await asyncio.sleep(0)
                 if hangs_up:
                     return
@@ -74,6 +71,21 @@ async def outcome_of(
         return await asyncio.to_thread(generate_apart, replace(load, **terms))
 
 
+def stalling_at(first: int) -> Behave:
+    """Takes a few milliseconds for a request; the one of this number, and all after it, wait for a second."""
+    over = asyncio.Event()
+
+    async def behave(number: int) -> bytes:
+        if number == first:
+            asyncio.get_running_loop().call_later(1.0, over.set)
+        if number >= first:
+            await over.wait()
+        await asyncio.sleep(0.005)
+        return ANSWER
+
+    return behave
+
+
 async def test_every_request_is_sent_once_and_its_answer_counted():
     numbers = []
 
@@ -92,16 +104,7 @@ async def test_every_request_is_sent_once_and_its_answer_counted():
 
 async def test_a_server_that_stalls_for_a_second_makes_all_late_that_was_due_meanwhile():
     """Of 400 requests in two seconds half are due during the stall, whether or not they can be sent."""
-    stalled = asyncio.Event()
-
-    async def behave(number: int) -> bytes:
-        if number == 100:
-            asyncio.get_running_loop().call_later(1.0, stalled.set)
-        if number >= 100:
-            await stalled.wait()
-        return ANSWER
-
-    outcome = await outcome_of(behave, Phase("all", 2.0, rate=200))
+    outcome = await outcome_of(stalling_at(100), Phase("all", 2.0, rate=200))
 
     [phase] = outcome.phases
     assert phase.accepted == 400
@@ -115,17 +118,7 @@ async def test_a_server_that_stalls_for_a_second_makes_all_late_that_was_due_mea
 
 async def test_a_client_that_waits_for_answers_does_not_see_the_same_stall():
     """What the test above guards against: without a rate, eight requests are late and nothing else is."""
-    stalled = asyncio.Event()
-
-    async def behave(number: int) -> bytes:
-        if number == 100:
-            asyncio.get_running_loop().call_later(1.0, stalled.set)
-        if number >= 100:
-            await stalled.wait()
-        await asyncio.sleep(0.005)
-        return ANSWER
-
-    outcome = await outcome_of(behave, Phase("all", 3.0))
+    outcome = await outcome_of(stalling_at(100), Phase("all", 3.0))
 
     [phase] = outcome.phases
     assert phase.due > 800
