@@ -11,7 +11,7 @@ from typing import Final
 
 from backstay.domain.stream import Group, Holding
 from backstay.errors import UnknownStream
-from backstay.ingest.services import Services
+from backstay.ingest.streams.services import Services
 
 # How often it is looked whether partitions have become free, while some are missing.
 LOOK_SECONDS: Final = 1.0

@@ -14,11 +14,11 @@ from typing import Final
 
 from backstay.domain.stream import Group, Holding
 from backstay.errors import BackstayError, LeaseLost, OtherLog, Unavailable
-from backstay.ingest.flow import Flow
-from backstay.ingest.holder import Holder
-from backstay.ingest.lookout import Lookout
-from backstay.ingest.services import Services
-from backstay.ingest.tally import Tally
+from backstay.ingest.streams.flow import Flow
+from backstay.ingest.streams.holder import Holder
+from backstay.ingest.streams.lookout import Lookout
+from backstay.ingest.streams.services import Services
+from backstay.ingest.streams.tally import Tally
 from backstay.observe import OTHER_LOG, PARTITION_LOST, PARTITION_TAKEN, STORE_UNAVAILABLE, alert, emit
 from backstay.pulse import Pulse
 
