@@ -34,6 +34,7 @@ PARTITION_TAKEN: Final = "partition_taken"
 PARTITION_LOST: Final = "partition_lost"
 EVENT_QUARANTINED: Final = "event_quarantined"
 OFFSET_AHEAD: Final = "offset_ahead"
+OTHER_LOG: Final = "other_log"
 QUARANTINE_FULL: Final = "quarantine_full"
 
 counters: Final[Counter[str]] = Counter()

@@ -40,7 +40,9 @@ async def read_some(client: Client) -> None:
     owner = await client._store.register(NewInstance(id="reader", host="localhost", pid=1), now=now)
     partition = (await client.streams.append("orders", "last", key="k")).partition
     group, groups = Group("orders", "billing"), client._store.groups
-    [holding] = await groups.hold(group, [partition], owner=owner, lease=timedelta(minutes=1), now=now)
+    [holding] = await groups.hold(
+        group, [partition], log="log", owner=owner, lease=timedelta(minutes=1), now=now
+    )
     events = (await client.streams.read("orders", partition, limit=3)).events
     bad = NewQuarantined(event=events[1], reason="map: ValueError: no")
     await groups.advance(

@@ -15,8 +15,8 @@ from backstay.client import Client
 from backstay.clock import Clock, SystemClock
 from backstay.domain.lease import Owner
 from backstay.domain.stream import Quarantined
-from backstay.ingest.pipeline import Pipeline
 from backstay.ingest.role import Ingest
+from backstay.ingest.streams.pipeline import Pipeline
 from backstay.messaging.stream import Log
 from backstay.settings import Settings
 from backstay.store.base import NewInstance, Store, TaskFilter

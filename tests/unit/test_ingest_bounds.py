@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from backstay.domain.stream import EventRecord
-from backstay.ingest.allowance import Allowance
-from backstay.ingest.budget import EVENT_BYTES, LEAST_BYTES, READ_BYTES, Budget
-from backstay.ingest.slots import Slots
+from backstay.ingest.streams.allowance import Allowance
+from backstay.ingest.streams.budget import EVENT_BYTES, LEAST_BYTES, READ_BYTES, Budget
+from backstay.ingest.streams.slots import Slots
 from backstay.testing import ManualClock
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)

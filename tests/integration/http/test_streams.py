@@ -502,7 +502,7 @@ async def read(orders: Served) -> Served:
     partition = (await sent(orders, "more", "?key=k"))["partition"]
     group = Group("orders", "billing")
     [holding] = await orders.store.groups.hold(
-        group, [partition], owner=reader, lease=LEASE, now=orders.clock.now()
+        group, [partition], log="log", owner=reader, lease=LEASE, now=orders.clock.now()
     )
     found = await orders.client.streams.read("orders", partition, limit=3)
     bad = NewQuarantined(event=found.events[1], reason="map: ValueError: no")

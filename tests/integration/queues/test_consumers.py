@@ -11,7 +11,7 @@ import pytest
 from backstay import App, Message, Permanent
 from backstay.client import Client
 from backstay.domain.message import TOO_MANY_DELIVERIES
-from backstay.ingest.consumer import Consumer
+from backstay.ingest.queues.consumer import Consumer
 from backstay.observe import MESSAGE_LOCK_LOST, counters
 from tests.support.databases import Database
 from tests.support.running import comes_true, eventually

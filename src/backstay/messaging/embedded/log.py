@@ -94,6 +94,15 @@ class EmbeddedLog:
 
         return await self._read(look, absent=UnknownStream(name))
 
+    async def identity(self, stream: str) -> str:
+        def look(tables: Tables) -> str:
+            found = tables.one("identity_of", name=stream)
+            if found is None:
+                raise UnknownStream(stream)
+            return str(found[0])
+
+        return await self._read(look, absent=UnknownStream(stream))
+
     async def standings(
         self, *, names: Sequence[str] | None = None, after: str = "", limit: int
     ) -> list[StreamStanding]:

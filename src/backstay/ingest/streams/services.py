@@ -7,8 +7,8 @@ from random import Random
 
 from backstay.clock import Clock
 from backstay.domain.lease import Owner
-from backstay.ingest.budget import Budget
-from backstay.ingest.checkpointer import Checkpointer
+from backstay.ingest.streams.budget import Budget
+from backstay.ingest.streams.checkpointer import Checkpointer
 from backstay.messaging.streams import Streams
 from backstay.settings import Settings
 from backstay.store.base import Store

@@ -18,7 +18,8 @@ from backstay.clock import Clock
 from backstay.definitions.queues import ConsumerDefinition
 from backstay.domain.message import REASON_LENGTH_MAX, RECEIVE_MAX, prefetch_allowed, shortened_detail
 from backstay.errors import BackstayError, LockLost, Permanent, Unavailable
-from backstay.ingest.keeper import Held, Keeper, within
+from backstay.ingest.queues.keeper import Held, Keeper
+from backstay.ingest.waiting import within
 from backstay.messaging.bell import rung
 from backstay.messaging.exchange import Exchange
 from backstay.observe import MESSAGE_ABANDONED, MESSAGE_LOCK_LOST, STORE_UNAVAILABLE, emit, log

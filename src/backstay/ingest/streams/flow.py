@@ -15,12 +15,12 @@ from typing import Final
 
 from backstay.domain.stream import EventRecord, Holding, Quarantined, Slice
 from backstay.errors import BackstayError, LeaseLost, OffsetAhead
-from backstay.ingest.allowance import Share
-from backstay.ingest.budget import cost
-from backstay.ingest.keeper import within
-from backstay.ingest.lookout import Lookout
-from backstay.ingest.services import Services
-from backstay.ingest.tally import Tally
+from backstay.ingest.streams.allowance import Share
+from backstay.ingest.streams.budget import cost
+from backstay.ingest.streams.lookout import Lookout
+from backstay.ingest.streams.services import Services
+from backstay.ingest.streams.tally import Tally
+from backstay.ingest.waiting import within
 from backstay.observe import OFFSET_AHEAD, STORE_UNAVAILABLE, alert, emit
 from backstay.pulse import Pulse
 from backstay.store.groups import Advance

@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from backstay.domain.stream import EventRecord, Holding, Quarantined, Slice
-from backstay.ingest.allowance import Allowance, Share
-from backstay.ingest.budget import cost
-from backstay.ingest.flow import SLICE_MAX, Flow
-from backstay.ingest.lanes import Held, Lanes
-from backstay.ingest.lookout import Lookout
-from backstay.ingest.services import Services
-from backstay.ingest.slots import Slots
-from backstay.ingest.stages import FILTERED, Refused, Stages
-from backstay.ingest.tally import Tally
+from backstay.ingest.streams.allowance import Allowance, Share
+from backstay.ingest.streams.budget import cost
+from backstay.ingest.streams.flow import SLICE_MAX, Flow
+from backstay.ingest.streams.lanes import Held, Lanes
+from backstay.ingest.streams.lookout import Lookout
+from backstay.ingest.streams.services import Services
+from backstay.ingest.streams.slots import Slots
+from backstay.ingest.streams.stages import FILTERED, Refused, Stages
+from backstay.ingest.streams.tally import Tally
 from backstay.store.groups import Advance
 
 # So many that could begin are read ahead of those at work.

@@ -14,7 +14,7 @@ from backstay.clock import Clock
 from backstay.domain.lease import Owner
 from backstay.domain.stream import Group
 from backstay.errors import BackstayError, LeaseLost, QuarantineFull, Unavailable
-from backstay.ingest.tally import Tally
+from backstay.ingest.streams.tally import Tally
 from backstay.observe import EVENT_QUARANTINED, QUARANTINE_FULL, STORE_UNAVAILABLE, alert, counters, emit
 from backstay.pulse import Pulse
 from backstay.settings import Settings

@@ -7,7 +7,7 @@ from typing import Any
 from backstay.definitions.pipelines import PipelineDefinition, StartSink
 from backstay.domain.stream import Event, EventRecord
 from backstay.domain.task import NewTask, check_id, derived_id
-from backstay.ingest.stages import refusal
+from backstay.ingest.streams.stages import refusal
 from backstay.store.groups import Start
 from backstay.submit import Door
 

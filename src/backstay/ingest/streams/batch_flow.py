@@ -13,12 +13,12 @@ from typing import Final
 from backstay.definitions.batches import BatchDefinition
 from backstay.domain.stream import Event, EventRecord, Holding, Quarantined, Slice
 from backstay.errors import InvalidRequest, Permanent, Transient, Unavailable
-from backstay.ingest.flow import PULSE_SECONDS, RETRY_SECONDS, Flow
-from backstay.ingest.keeper import within
-from backstay.ingest.lookout import Lookout
-from backstay.ingest.services import Services
-from backstay.ingest.stages import Refused, event_of, is_cancelled, refusal
-from backstay.ingest.tally import Tally
+from backstay.ingest.streams.flow import PULSE_SECONDS, RETRY_SECONDS, Flow
+from backstay.ingest.streams.lookout import Lookout
+from backstay.ingest.streams.services import Services
+from backstay.ingest.streams.stages import Refused, event_of, is_cancelled, refusal
+from backstay.ingest.streams.tally import Tally
+from backstay.ingest.waiting import within
 from backstay.observe import STORE_UNAVAILABLE, emit, log
 
 #: Nothing in the same batch can help these.

@@ -7,7 +7,6 @@ once: by the store, or, while that is away, by our own clock.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 from backstay.clock import Clock
 from backstay.domain.message import LOCK_MOST, RECEIVE_MAX
 from backstay.errors import BackstayError, Unavailable
+from backstay.ingest.waiting import within
 from backstay.messaging.exchange import Exchange
 from backstay.messaging.message import Message
 from backstay.observe import STORE_UNAVAILABLE, emit
@@ -143,10 +143,3 @@ class Keeper:
         """How many seconds lie between two renewals."""
         assert self.lock is not None
         return max(_SHORTEST_SECONDS, self.lock.total_seconds() / RENEWALS)
-
-
-async def within(seconds: float, event: asyncio.Event) -> None:
-    """Come back once the event is set, or so many seconds have passed."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()

@@ -18,8 +18,8 @@ from backstay.domain.message import REASON_LENGTH_MAX, Action, Settlement, short
 from backstay.domain.target import queue_target
 from backstay.domain.task import NewTask
 from backstay.errors import IdConflict, InvalidInput, InvalidRequest, LockLost, Permanent, Unavailable
-from backstay.ingest.consumer import RETRY_SECONDS, Consumer
-from backstay.ingest.keeper import Held
+from backstay.ingest.queues.consumer import RETRY_SECONDS, Consumer
+from backstay.ingest.queues.keeper import Held
 from backstay.messaging.exchange import Exchange
 from backstay.messaging.message import Message
 from backstay.observe import STORE_UNAVAILABLE, alert, emit

@@ -11,7 +11,7 @@ from typing import Final
 
 from backstay.domain.stream import Group, Holding
 from backstay.errors import UnknownStream
-from backstay.ingest.services import Services
+from backstay.ingest.streams.services import Services
 
 # How often it is looked whether partitions have become free, while some are missing.
 LOOK_SECONDS: Final = 1.0
@@ -24,20 +24,26 @@ class Holder:
         self.group = group
         self._services = services
         self._partitions = 0
+        self._log = ""
         self._held = 0
 
     async def run_once(self) -> list[Holding]:
-        """Take what is free; all that is ours by now. Raises LeaseLost if this instance was declared dead."""
+        """Take what is free; all that is ours by now.
+
+        Raises OtherLog, and LeaseLost if this instance was declared dead.
+        """
         services = self._services
         if not self._partitions:
             await services.streams.make(self.group.stream)
             stream = await services.streams.find(self.group.stream)
             if stream is None:
                 raise UnknownStream(self.group.stream)
+            self._log = await services.streams.log.identity(self.group.stream)
             self._partitions = stream.partitions
         held = await services.store.groups.hold(
             self.group,
             [*range(self._partitions)],
+            log=self._log,
             owner=services.owner,
             lease=services.settings.lease,
             now=services.clock.now(),

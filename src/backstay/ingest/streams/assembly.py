@@ -8,19 +8,19 @@ from backstay.definitions.batches import BatchDefinition
 from backstay.definitions.pipelines import PipelineDefinition, StartSink, ViaSink
 from backstay.definitions.workflows import Workflow
 from backstay.domain.stream import EventRecord, Group, Holding
-from backstay.ingest.allowance import Allowance
-from backstay.ingest.batch_flow import BatchFlow
-from backstay.ingest.flow import Flow
-from backstay.ingest.lane_flow import LaneFlow
-from backstay.ingest.lookout import Lookout
-from backstay.ingest.pipeline import MakeFlow, Pipeline
-from backstay.ingest.services import Services
-from backstay.ingest.slice_flow import SliceFlow
-from backstay.ingest.slots import Slots
-from backstay.ingest.stages import Stages
-from backstay.ingest.starter import Starter
-from backstay.ingest.tally import Tally
-from backstay.ingest.via import Via
+from backstay.ingest.streams.allowance import Allowance
+from backstay.ingest.streams.batch_flow import BatchFlow
+from backstay.ingest.streams.flow import Flow
+from backstay.ingest.streams.lane_flow import LaneFlow
+from backstay.ingest.streams.lookout import Lookout
+from backstay.ingest.streams.pipeline import MakeFlow, Pipeline
+from backstay.ingest.streams.services import Services
+from backstay.ingest.streams.slice_flow import SliceFlow
+from backstay.ingest.streams.slots import Slots
+from backstay.ingest.streams.stages import Stages
+from backstay.ingest.streams.starter import Starter
+from backstay.ingest.streams.tally import Tally
+from backstay.ingest.streams.via import Via
 
 # So many events are at work at once in asynchronous stages that end in a task.
 CONCURRENCY: Final = 1_000

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Final
 
 from backstay.domain.stream import Group, Holding
-from backstay.errors import BackstayError, LeaseLost, Unavailable
-from backstay.ingest.flow import Flow
-from backstay.ingest.holder import Holder
-from backstay.ingest.lookout import Lookout
-from backstay.ingest.services import Services
-from backstay.ingest.tally import Tally
-from backstay.observe import PARTITION_LOST, PARTITION_TAKEN, STORE_UNAVAILABLE, emit
+from backstay.errors import BackstayError, LeaseLost, OtherLog, Unavailable
+from backstay.ingest.streams.flow import Flow
+from backstay.ingest.streams.holder import Holder
+from backstay.ingest.streams.lookout import Lookout
+from backstay.ingest.streams.services import Services
+from backstay.ingest.streams.tally import Tally
+from backstay.observe import OTHER_LOG, PARTITION_LOST, PARTITION_TAKEN, STORE_UNAVAILABLE, alert, emit
 from backstay.pulse import Pulse
 
 # How often it is looked for what a person wants processed again, and how many are taken up at once.
@@ -47,6 +47,7 @@ class Pipeline:
         # Of each partition the task of its flow; of one that was lost as long as it comes to its end.
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._draining = False
+        self._called_for_help = False
         self._holding = asyncio.Lock()
         self.pulse = Pulse(services.clock)
 
@@ -111,10 +112,18 @@ class Pipeline:
                 pause = self._holder.pause_seconds()
             except LeaseLost:
                 raise
+            except OtherLog as error:
+                self._call_for_help(error)
             except BackstayError as error:
                 # The store or the log is away, or somebody has yet to declare the stream.
                 emit(STORE_UNAVAILABLE, error=error)
             await self._sleep(pause)
+
+    def _call_for_help(self, error: OtherLog) -> None:
+        """Nothing is read until a person has decided which log it is to be. One is called once."""
+        if not self._called_for_help:
+            self._called_for_help = True
+            alert(OTHER_LOG, stream=self.group.stream, group=self.group.name, message=error)
 
     async def _sleep(self, seconds: float) -> None:
         while seconds > 0:

@@ -10,7 +10,7 @@ from typing import Any
 from backstay.definitions.pipelines import ViaSink
 from backstay.domain.durations import describe
 from backstay.errors import Permanent, Transient
-from backstay.ingest.stages import Refused, is_cancelled, refusal
+from backstay.ingest.streams.stages import Refused, is_cancelled, refusal
 
 
 class Via:

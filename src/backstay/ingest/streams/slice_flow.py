@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from backstay.domain.stream import EventRecord, Holding, NewQuarantined, Quarantined, Slice
-from backstay.ingest.allowance import Allowance, Share
-from backstay.ingest.budget import cost
-from backstay.ingest.flow import SLICE_MAX, Flow, written_bytes
-from backstay.ingest.lookout import Lookout
-from backstay.ingest.services import Services
-from backstay.ingest.stages import FILTERED, Refused, Stages
-from backstay.ingest.starter import Starter
-from backstay.ingest.tally import Tally
+from backstay.ingest.streams.allowance import Allowance, Share
+from backstay.ingest.streams.budget import cost
+from backstay.ingest.streams.flow import SLICE_MAX, Flow, written_bytes
+from backstay.ingest.streams.lookout import Lookout
+from backstay.ingest.streams.services import Services
+from backstay.ingest.streams.stages import FILTERED, Refused, Stages
+from backstay.ingest.streams.starter import Starter
+from backstay.ingest.streams.tally import Tally
 from backstay.store.groups import Advance, Start
 
 # A stage may be slow. So long at a time it has the event loop to itself.
