@@ -288,8 +288,8 @@ class OffsetAhead(Conflict):
     def __init__(self, stream: str, partition: int, *, offset: int, end: int) -> None:
         super().__init__(
             f"offset {offset} of stream {stream!r}, partition {partition}, lies beyond its end, {end}:"
-            " the log is not the one that was read before; bring that one back,"
-            " or forget the group to begin anew"
+            " the log is not the one that was read before; bring that one back, or stop reading and let the"
+            f" group begin anew with `backstay streams forget {stream} GROUP`"
         )
 
 

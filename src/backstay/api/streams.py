@@ -10,13 +10,20 @@ import msgspec
 from backstay.api.calls import Call, Header, Nothing, Reply
 from backstay.api.contents import Content
 from backstay.api.problems import NO_GOOD_LINE, NOT_JSON, Refused, RejectedLine, rejected_line
-from backstay.api.shapes import ID_PATTERN, Because, Cursor, Id, Limit, Number
+from backstay.api.shapes import ID_PATTERN, Because, Cursor, Id, Limit, Number, ReasonQuery
 from backstay.definitions.codec import check_size
 from backstay.domain import jsontext
 from backstay.domain.stream import KEY_LENGTH_MAX, PARTITIONS_MOST, NewEvent
 from backstay.errors import InvalidInput
 from backstay.messaging.lines import Range
-from backstay.streamroom import EventPage, QuarantinedEvent, Returned, StreamSummary, StreamView
+from backstay.streamroom import (
+    EventPage,
+    ForgottenGroup,
+    QuarantinedEvent,
+    Returned,
+    StreamSummary,
+    StreamView,
+)
 from backstay.views import Page
 
 EVENT_KEY: Final = Header(
@@ -42,6 +49,11 @@ class StreamPath(msgspec.Struct, frozen=True):
 class PartitionPath(msgspec.Struct, frozen=True):
     stream: Id
     partition: _Partition
+
+
+class GroupPath(msgspec.Struct, frozen=True):
+    stream: Id
+    group: Id
 
 
 class QuarantinedPath(msgspec.Struct, frozen=True):
@@ -159,7 +171,11 @@ async def list_events(call: Call[PartitionPath, ReadQuery, Nothing]) -> EventPag
     )
 
 
-# What was set aside
+# Groups, and what they set aside
+
+
+async def forget_group(call: Call[GroupPath, ReasonQuery, Nothing]) -> ForgottenGroup:
+    return await call.client.streamroom.forget(call.path.stream, call.path.group, reason=call.query.reason)
 
 
 async def list_quarantine(call: Call[StreamPath, QuarantineQuery, Nothing]) -> Page[QuarantinedEvent]:

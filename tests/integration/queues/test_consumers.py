@@ -206,6 +206,7 @@ async def test_no_more_run_at_a_time_than_declared_and_one_of_each_session(datab
     app = App("shop")
     running: Counter[str] = Counter()
     most = 0
+    three_run = asyncio.Event()
     order: dict[str, list[int]] = {}
 
     @app.consumer("orders", concurrency=3, prefetch=10)
@@ -215,7 +216,10 @@ async def test_no_more_run_at_a_time_than_declared_and_one_of_each_session(datab
         most = max(most, running.total())
         assert running[str(message.session)] == 1
         order.setdefault(str(message.session), []).append(message.body)
-        await asyncio.sleep(0.01)
+        if running.total() == 3:
+            three_run.set()
+        await three_run.wait()
+        await asyncio.sleep(0)  # As many others may begin here as are let.
         running[str(message.session)] -= 1
 
     async with app.run(store=database.store()):
