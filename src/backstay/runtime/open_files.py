@@ -8,14 +8,12 @@ import sys
 from typing import Final
 
 from backstay.errors import InvalidSetting
-from backstay.observe import emit
+from backstay.observe import FEWER_CONNECTIONS, emit
 from backstay.runtime.protocol import CONNECTIONS_IN_RESERVE, CONNECTIONS_TURNED_AWAY
 from backstay.settings import Settings
 
 #: Beside connections: the store, streams, the connections of agents, libraries that are yet to be imported.
 FILES_BESIDE: Final = 256
-
-FEWER_CONNECTIONS: Final = "fewer_connections"
 
 _BESIDE_THOSE_THAT_ASK: Final = CONNECTIONS_IN_RESERVE + CONNECTIONS_TURNED_AWAY + FILES_BESIDE
 
