@@ -32,6 +32,10 @@ class Sampled(Generic[Value]):
                     self._fresh_until = until
         return self._last
 
+    def fresh(self) -> Value | None:
+        """The same for those who cannot wait; None when it would have to be read."""
+        return self._last if self._is_fresh() else None
+
     def forget(self) -> None:
         """Read again for the next one who asks."""
         self._fresh_until = -math.inf

@@ -361,7 +361,7 @@ async def test_a_body_of_lines_has_a_bound_of_its_own(orders: Served):
 
 
 async def test_lines_in_several_parts_are_one_answer(orders: Served, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lines, "_PART_LINES", 2)
+    monkeypatch.setattr(lines, "PART_LINES", 2)
     monkeypatch.setattr(lines, "APPENDED_AT_ONCE", 3)
 
     answer = await sent_lines(
@@ -391,7 +391,7 @@ async def test_what_was_kept_out_is_not_overtaken_by_what_comes_after(
     orders: Served, log: Log, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(lines, "APPENDED_AT_ONCE", 1)
-    monkeypatch.setattr(lines, "_PART_LINES", 1)
+    monkeypatch.setattr(lines, "PART_LINES", 1)
     append, calls = log.append, 0
 
     async def fails_once(*args: Any, **options: Any) -> Any:
