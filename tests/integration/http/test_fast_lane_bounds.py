@@ -231,11 +231,12 @@ async def test_a_body_that_does_not_come_is_left_to_the_layers(
 
 async def test_who_does_not_read_their_answers_is_not_read_forever(orders: Served):
     async with wire(orders) as (reader, writer):
-        writer.transport.pause_reading()
+        transport: Any = writer.transport
+        transport.pause_reading()
         number = 3_000
         writer.write(request(b"1") * number)
         await asyncio.sleep(0.2)
-        writer.transport.resume_reading()
+        transport.resume_reading()
 
         assert [await status_of(reader) for _ in range(number)] == [202] * number
 
