@@ -16,7 +16,7 @@ from backstay.api import bodies
 from backstay.messaging.embedded import EmbeddedLog
 from backstay.messaging.posting import PostingLog
 from backstay.messaging.stream import Log
-from backstay.runtime import fast_lane
+from backstay.runtime import fast_lane, protocol
 from backstay.runtime.fast_lane import FastProtocol
 from backstay.store.base import Store
 from tests.integration.http.conftest import Serve
@@ -239,6 +239,20 @@ async def test_who_does_not_read_their_answers_is_not_read_forever(orders: Serve
         transport.resume_reading()
 
         assert [await status_of(reader) for _ in range(number)] == [202] * number
+
+
+async def test_each_answer_gives_time_for_another_request_and_no_more(
+    orders: Served, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.5)
+    async with wire(orders) as (reader, writer):
+        for _ in range(4):
+            await asyncio.sleep(0.2)
+            writer.write(request())
+            assert await status_of(reader) == 202
+        assert taken(orders) == 4
+
+        assert await asyncio.wait_for(reader.read(), 5) == b""
 
 
 # Stopping
