@@ -22,7 +22,7 @@ from backstay.api.lookouts import Lookouts
 from backstay.api.mounts import Mounts
 from backstay.api.occupancy import Occupancy, Places
 from backstay.api.openapi import document
-from backstay.api.ports import Ports
+from backstay.api.ports import FAILED, Ports
 from backstay.api.problems import as_refusal, mistake, response_of
 from backstay.api.queue_gauges import sampled_gauges
 from backstay.api.routes import ROUTES
@@ -121,6 +121,9 @@ class Border:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Sending) -> None:
         try:
+            # It is not tried again: nobody knows of every failure whether nothing was appended.
+            if FAILED in scope.get("state", ()):
+                raise scope["state"][FAILED]
             await self._inner(scope, receive, send)
         except ClientDisconnect:
             return  # Nobody is left to be told.

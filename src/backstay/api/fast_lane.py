@@ -1,8 +1,8 @@
 """The fast lane: plain requests that append events, taken without the layers around the table of routes.
 
 It takes only what those layers would accept, and asks the same rules: who is let in, what an event is, how
-many requests may be under way. Whatever else it is shown, and whatever the log does not append, is left as
-it is to the layers, which know what to answer.
+many requests may be under way. Whatever else it is shown is left as it is to the layers. What the log refuses
+is left to them together with the refusal: they know what to answer.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from backstay.api.access import Keyring, Visitor, is_allowed
 from backstay.api.bodies import MARGIN_BYTES
 from backstay.api.occupancy import Places
 from backstay.api.plain_heads import PlainHead, Shown
+from backstay.api.problems import Refused
 from backstay.api.streams import Accepted, checked_event, placed, taken_in
 from backstay.domain.access import Role, Token
 from backstay.domain.ndjson import Judged
-from backstay.domain.stream import Appended
-from backstay.errors import BackstayError, InvalidRequest
+from backstay.errors import BackstayError, InvalidRequest, UnknownStream
 from backstay.messaging.lines import PART_BYTES, judged_at_once, told_of
 from backstay.messaging.posting import Answers, Posting
 
 #: A longer body is left to the layers, which need not hold it before they look at it.
 BODY_BYTES_MAX: Final = PART_BYTES
 
-#: Told the body of the plain answer; None: nothing was appended, and the layers are to answer.
-Answered = Callable[[bytes | None], None]
+#: The body of the plain answer; or what the layers are to say is wrong; None: they are to try.
+Outcome = bytes | Exception | None
+Answered = Callable[[Outcome], None]
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -93,17 +94,28 @@ class FastLane:
         self, head: PlainHead, found: Judged, answered: Answered, answers: Answers | BackstayError
     ) -> None:
         self._places.give_back()
-        accepted = None if isinstance(answers, BackstayError) else _accepted(head, found, answers)
-        answered(None if accepted is None else _encode(accepted))
+        answered(_outcome(head, found, answers))
 
 
-def _accepted(head: PlainHead, found: Judged, answers: Answers) -> Accepted | None:
-    """What there is to tell; None when nothing was appended."""
+def _outcome(head: PlainHead, found: Judged, answers: Answers | BackstayError) -> Outcome:
+    if isinstance(answers, UnknownStream):
+        return None  # Another process may have made it, and the log with it: the layers look.
+    try:
+        return _encode(_accepted(head, found, answers))
+    except (BackstayError, Refused) as error:
+        return error
+
+
+def _accepted(head: PlainHead, found: Judged, answers: Answers | BackstayError) -> Accepted:
+    """What there is to tell. Raises what the handler of the route would."""
+    if isinstance(answers, BackstayError):
+        raise answers
     if head.lines:
-        told = told_of(found, answers)
-        return taken_in(told) if told.accepted else None
+        return taken_in(told_of(found, answers))
     [answer] = answers
-    return placed(answer) if isinstance(answer, Appended) else None
+    if isinstance(answer, BackstayError):
+        raise answer
+    return placed(answer)
 
 
 class Doorkeeper:

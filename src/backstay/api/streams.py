@@ -148,19 +148,18 @@ async def _append_lines(call: Call[StreamPath, EventQuery, Content]) -> Accepted
     told = await call.service.ports.client.streamroom.append_lines(call.path.stream, call.body.data)
     if not told.accepted and not told.rejected:
         raise Refused(NOT_JSON, "there is nothing but blank lines in the body; send at least one event")
+    return taken_in(told)
+
+
+def taken_in(told: AppendedLines) -> Accepted:
+    """Raises Refused when none of the lines was good."""
+    errors = [rejected_line(bad) for bad in told.errors]
     if not told.accepted:
-        errors = [rejected_line(bad) for bad in told.errors]
         raise Refused(
             NO_GOOD_LINE,
             f"none of {told.rejected:,} lines was accepted; line {errors[0].line}: {errors[0].detail}",
             errors=errors,
         )
-    return taken_in(told)
-
-
-def taken_in(told: AppendedLines) -> Accepted:
-    """Of lines among which there was a good one."""
-    errors = [rejected_line(bad) for bad in told.errors]
     return Accepted(accepted=told.accepted, rejected=told.rejected, ranges=told.ranges, errors=errors)
 
 

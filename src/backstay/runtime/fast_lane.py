@@ -2,7 +2,7 @@
 
     bytes ──► one plain request? ── yes ──► the log ──► appended? ── yes ──► the answer
                      │ no                                   │ no
-                     └──────────────► parser, ASGI ◄────────┘   the same bytes, untouched
+                     └──────────────► parser, ASGI ◄────────┘   the same bytes, and why not
 
 A connection has one request under way at a time, by whichever way: so answers are in order. What comes behind
 it is kept, and no more is read.
@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from backstay.api.fast_lane import FastLane
+from backstay.api.fast_lane import FastLane, Outcome
 from backstay.api.plain_heads import BEGINNING, END, HEAD_BYTES_MAX, PlainHead, plain_head
+from backstay.api.ports import FAILED
 from backstay.runtime.protocol import BoundedProtocol
 
 #: Many send a body right after its head. One that does not come at once is waited for by the application.
@@ -52,6 +53,8 @@ class FastProtocol(BoundedProtocol):
         self._taken: bytes | None = None
         # The parser is in the midst of a request.
         self._parsing = False
+        # What became of it, if it is to be told by the application.
+        self._failed: Exception | None = None
         self._is_ending = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -160,19 +163,20 @@ class FastProtocol(BoundedProtocol):
 
     # The answer
 
-    def _answer(self, body: bytes | None) -> None:
+    def _answer(self, outcome: Outcome) -> None:
         taken, self._taken = self._taken, None
         assert taken is not None
         if self.transport.is_closing():
             return  # Nobody is left to be told.
-        if body is None:
-            self._leave_to_application(taken)
-        else:
+        if isinstance(outcome, bytes):
             default = self.server_state.default_headers
-            self.transport.write(self._answers.text(body, default, is_last=self._is_ending))
+            self.transport.write(self._answers.text(outcome, default, is_last=self._is_ending))
+        else:
+            self._failed = outcome
+            self._leave_to_application(taken)
         if self._is_ending:
             super().shutdown()
-        elif body is not None:
+        elif isinstance(outcome, bytes):
             self._expect_head()
             self._parse_on()
             self.flow.resume_reading()
@@ -189,6 +193,11 @@ class FastProtocol(BoundedProtocol):
     def on_message_begin(self) -> None:
         self._parsing = True
         super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        if self._failed is not None:
+            self.scope["state"][FAILED], self._failed = self._failed, None
+        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         # Behind a wish for another protocol the parser reads nothing more, and so nothing more is HTTP.

@@ -13,6 +13,7 @@ import pytest
 
 from backstay import App, observe
 from backstay.api import bodies
+from backstay.errors import StoreUnavailable
 from backstay.messaging.embedded import EmbeddedLog
 from backstay.messaging.posting import PostingLog
 from backstay.messaging.stream import Log
@@ -97,6 +98,25 @@ async def test_nothing_is_answered_before_it_is_durable(orders: Served, held: He
 
         await held.let_go()
         assert await status_of(reader) == 202
+
+
+async def test_what_the_log_could_not_write_is_told_and_not_tried_again(
+    orders: Served, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+):
+    def fails(_stream: str, _events: Any, settle: Any, **_options: Any) -> None:
+        settle(StoreUnavailable("/secret/place/streams.db does not answer"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "post", fails)
+        one = await orders.post(EVENTS, 1)
+        lines = await orders.post(EVENTS, data=b'{"body": 2}', Content_Type="application/x-ndjson")
+    after = await orders.post(EVENTS, 3)
+
+    for refused in (one, lines):
+        assert (refused.status, refused.problem, refused.headers["Retry-After"]) == (503, "unavailable", "1")
+        assert b"secret" not in refused.body
+    assert after.status == 202
+    assert await bodies_in(orders) == [3]
 
 
 async def test_what_is_appended_is_counted(orders: Served):
