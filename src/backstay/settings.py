@@ -64,6 +64,8 @@ class Settings:
     tls_cert: str = ""
     tls_key: str = ""
     connections_max: int = 1_000
+    # Plain requests that append events go past the layers of the HTTP interface; false: none does.
+    fast_lane: bool = True
     watchers_max: int = 200
     drain: timedelta = timedelta(seconds=20)
 

@@ -344,7 +344,7 @@ async def test_a_body_of_lines_has_a_bound_of_its_own(orders: Served):
 
 
 async def test_lines_in_several_parts_are_one_answer(orders: Served, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lines, "_PART_LINES", 2)
+    monkeypatch.setattr(lines, "PART_LINES", 2)
     monkeypatch.setattr(lines, "APPENDED_AT_ONCE", 3)
 
     answer = await sent_lines(
@@ -374,7 +374,7 @@ async def test_what_was_kept_out_is_not_overtaken_by_what_comes_after(
     orders: Served, log: Log, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(lines, "APPENDED_AT_ONCE", 1)
-    monkeypatch.setattr(lines, "_PART_LINES", 1)
+    monkeypatch.setattr(lines, "PART_LINES", 1)
     append, calls = log.append, 0
 
     async def fails_once(*args: Any, **options: Any) -> Any:
@@ -394,6 +394,8 @@ async def test_what_was_kept_out_is_not_overtaken_by_what_comes_after(
 
 async def test_only_so_many_large_bodies_are_in_hand(orders: Served, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(contents, "LARGE_BYTES", 10)
+    # What is large goes past no layer.
+    monkeypatch.setattr(orders.fast_lane, "_body_bytes_max", 10)
     begun, most, go_on = 0, 0, asyncio.Event()
     append = orders.client.streams.append_events
 
@@ -430,6 +432,8 @@ async def test_nothing_is_accepted_before_it_is_durable(
         return answers
 
     monkeypatch.setattr(log, "append", held)
+    # By the fast lane: tests/integration/http/test_fast_lane_bounds.py
+    monkeypatch.setattr(orders.fast_lane, "may_take", lambda _head: False)
     asking = asyncio.create_task(orders.post(EVENTS, 1))
     done, _ = await asyncio.wait([asking], timeout=0.2)
     assert not done
