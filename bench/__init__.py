@@ -6,6 +6,7 @@ conditions   what the figures were measured on
 databases    where the stores are that a bench fills
 bulk         rows in bulk, through the real schema
 load         clients that submit, each in a fresh event loop
+letters      the message that ours and the others pass on
 points       percentiles, medians, spreads
 report       the table, and the same as JSON
 floor/       a bare group commit, without any engine: what the store's own engine room costs at least

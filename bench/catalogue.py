@@ -18,6 +18,7 @@ from bench import (
     memory,
     next_after,
     pipelines,
+    queue_peers,
     queues,
     remote_agents,
     replay,
@@ -61,7 +62,7 @@ _ALL: Final = (
     Bench("remote_agents", "five steps by agents in a process of their own", on_each(remote_agents.measure)),
     Bench("submit", "submissions only", on_each(submit.measure)),
     Bench("claim", "claims only, in the scheduler's usual size", on_each(claim.measure)),
-    Bench("queues", "messages sent, and received and completed", on_each(queues.measure)),
+    Bench("queues", "messages sent, received and completed, or alone in a queue", on_each(queues.measure)),
     Bench("append", "events appended to the embedded log, and read", append.measure),
     Bench("pipelines", "events read into tasks, calls and batches", on_each(pipelines.measure)),
     Bench("replay", "a task with a journal of 1,000 steps, resumed before the last", on_each(replay.measure)),
@@ -69,6 +70,7 @@ _ALL: Final = (
     Bench("memory", "memory per task in flight, parked and pending", on_each(memory.measure)),
     Bench("next_after", "the next occurrence of a job that began ten years ago", next_after.measure),
     Bench("peers", "five steps in other libraries and here, in one run", beside_peers.measure),
+    Bench("queue_peers", "messages through other libraries and here, in one run", queue_peers.measure),
     Bench(
         "growth", "a store full of finished tasks, beside an empty one", on_each(growth.measure), usual=False
     ),

@@ -1,10 +1,11 @@
-"""``backstay serve orders.app:app``: the workflow, and the routes for customers on the same port."""
+"""``backstay serve orders.app:app``: everybody who fulfils orders, in as many processes as you like."""
 
 from __future__ import annotations
 
-from orders.web import customers
+from orders.desk import staff
+from orders.submission import accept
 from orders.workflow import app
 
-app.mount("/orders", customers)
+app.mount("/records", staff)
 
-__all__ = ["app"]
+__all__ = ["accept", "app"]

@@ -2,6 +2,7 @@
 
 app          what you declare: workflows, agents, their steps and undos
 client       submit, look, step in
+producing    send events to the streams of a server
 submit       the one door through which a task enters the store
 scheduler    runs the workflows: decides the next step of every task, sends it out
 agents       do the steps, each wrapping one service
@@ -26,19 +27,24 @@ from backstay.domain.stream import Appended, Event
 from backstay.errors import (
     BackstayError,
     Conflict,
+    EventConflict,
     HttpFailed,
     HttpUnavailable,
     IdConflict,
     InvalidRequest,
     LockLost,
     Permanent,
+    QueueFull,
     StepFailed,
+    StreamFull,
     TaskFailed,
     Transient,
     Unavailable,
+    UnknownStream,
     UnknownTask,
 )
 from backstay.messaging.message import Message
+from backstay.producing import Producer
 
 __all__ = [
     "App",
@@ -49,6 +55,7 @@ __all__ = [
     "Client",
     "Conflict",
     "Event",
+    "EventConflict",
     "Handle",
     "HttpAgent",
     "HttpAnswer",
@@ -60,13 +67,17 @@ __all__ = [
     "Message",
     "Pace",
     "Permanent",
+    "Producer",
+    "QueueFull",
     "Recovery",
     "Retry",
     "StepFailed",
+    "StreamFull",
     "Submission",
     "TaskFailed",
     "Transient",
     "Unavailable",
+    "UnknownStream",
     "UnknownTask",
     "current_step",
     "now",

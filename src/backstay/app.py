@@ -177,12 +177,14 @@ class App:
         ttl: Duration | None = None,
         dead_letter_expired: bool = False,
         sessions: bool = False,
+        max_messages: int | None = None,
     ) -> QueueHandle:
         """Declare a queue, or, without options, take one that is declared elsewhere in the application.
 
         A received message is locked for ``lock`` and set aside after ``max_deliveries`` failures. Within
         ``dedup`` a message whose sender named it is sent once. After ``ttl`` a message is dropped, or set
-        aside with ``dead_letter_expired``. With ``sessions`` every message must belong to one.
+        aside with ``dead_letter_expired``. With ``sessions`` every message must belong to one. While it holds
+        ``max_messages``, those that were set aside included, a send raises QueueFull.
         """
         declared = queue_definition(
             name,
@@ -192,6 +194,7 @@ class App:
             ttl=ttl,
             dead_letter_expired=dead_letter_expired,
             sessions=sessions,
+            max_messages=max_messages,
         )
         if name not in self.registry.queues or declared != queue_definition(name):
             self.registry.add_queue(declared)
@@ -249,8 +252,9 @@ class App:
         ``connection``, a transaction in the store's database (of asyncpg, or of sqlite3), and says which
         task is to run. These rows, the task and the completion of the message are one transaction. When it
         raises Permanent or InvalidRequest, or its task is none, the message is set aside; when the task's
-        id belongs to another one, with an alert; whatever else it raises, it is received again after
-        ``delay``. It should be brief: others wait for what it has locked, on SQLite for the whole file.
+        id belongs to another one, or it raises IdConflict, with an alert; whatever else it raises, it is
+        received again after ``delay``. It should be brief: others wait for what it has locked, on SQLite
+        for the whole file.
         """
         name = queue if isinstance(queue, str) else queue.name
         if self.registry.topic_of(name) is None:

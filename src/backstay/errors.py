@@ -5,7 +5,8 @@ BackstayError
 │   ├── InvalidDefinition        a workflow, step or agent is declared wrongly
 │   ├── InvalidSetting           a setting is unknown or out of range
 │   ├── InvalidId                an id does not fit the pattern
-│   ├── InvalidInput             a value does not fit the declared type, or is not JSON
+│   ├── InvalidInput             a value does not fit the declared type, or has no JSON form
+│   │   └── NotJson                  a text is not JSON
 │   ├── InvalidJob               a member of a job's definition is wrong
 │   ├── PayloadTooLarge          a value is larger than the payload limit
 │   ├── Unknown                  what it names is not there
@@ -30,6 +31,7 @@ BackstayError
 │   ├── LockLost                 a message is no longer whose it was
 │   ├── EventConflict            the id is taken by an event with other content
 │   ├── OffsetAhead              a checkpoint lies beyond the end of the log
+│   ├── QueueNotEmpty            there are messages in a queue that is to be deleted
 │   └── JournalMismatch          the workflow no longer fits what it did before
 ├── Unavailable              wait: the same call may succeed later
 │   ├── StoreUnavailable         the state store cannot be reached or written
@@ -37,6 +39,7 @@ BackstayError
 │   ├── StreamFull               a stream has no room, and nothing may be forgotten yet
 │   ├── QuarantineFull           a group has set aside as many events as it may
 │   ├── Overloaded               too many tasks wait already
+│   ├── QueueFull                a queue holds as many messages as it may
 │   └── Closed                   the store or app is not running
 ├── StoreTooNew              the database was written by a newer release
 ├── StepFailed               a step failed for good (seen by the workflow)
@@ -77,6 +80,10 @@ class InvalidId(InvalidRequest):
 
 class InvalidInput(InvalidRequest):
     """A value does not fit the declared type, or has no JSON form."""
+
+
+class NotJson(InvalidInput):
+    """What was to be JSON is not."""
 
 
 class InvalidJob(InvalidRequest):
@@ -220,11 +227,15 @@ class Conflict(BackstayError):
 
 
 class IdConflict(Conflict):
-    """The id is taken by a task with another workflow or input."""
+    """The id is taken by a task with another workflow or input.
 
-    def __init__(self, task_id: str, *, workflow: str, state: str) -> None:
+    The function of a submission raises it, with the id alone, when it finds a row of its own that differs.
+    """
+
+    def __init__(self, task_id: str, *, workflow: str | None = None, state: str | None = None) -> None:
+        known = "" if workflow is None else f" (workflow {workflow!r}, state {state})"
         super().__init__(
-            f"task {task_id!r} exists already with other content (workflow {workflow!r}, state {state});"
+            f"task {task_id!r} exists already with other content{known};"
             " choose another id, or submit exactly the same workflow and input"
         )
         self.task_id = task_id
@@ -281,6 +292,17 @@ class OffsetAhead(Conflict):
         )
 
 
+class QueueNotEmpty(Conflict):
+    """There are messages in the queue; nothing was deleted."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(
+            f"there are messages in queue {queue!r}, dead letters and deferred ones included:"
+            " wait until it is empty, or have them deleted with it (force)"
+        )
+        self.queue = queue
+
+
 class JournalMismatch(Conflict):
     """The workflow's code no longer matches what this task already did."""
 
@@ -333,6 +355,19 @@ class Overloaded(Unavailable):
             f"{waiting:,} tasks wait already, the limit is {limit:,} (setting backlog_limit);"
             f" try again in {retry_after.total_seconds():.0f} s"
         )
+        self.retry_after = retry_after
+
+
+class QueueFull(Unavailable):
+    """The queue holds as many messages as it may; nothing was sent. There is room when some are done."""
+
+    def __init__(self, queue: str, *, limit: int, retry_after: timedelta) -> None:
+        super().__init__(
+            f"queue {queue!r} is full: {limit:,} messages may be in it (max_messages), those that were set"
+            f" aside included; try again in {retry_after.total_seconds():.0f} s, or look after its receivers"
+        )
+        self.queue = queue
+        self.limit = limit
         self.retry_after = retry_after
 
 

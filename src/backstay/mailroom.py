@@ -1,4 +1,4 @@
-"""Looks after queues: what is in them, what was set aside, and putting that back."""
+"""Looks after queues: what is in them, what was set aside, putting that back, and making room."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import msgspec
 from backstay.clock import Clock
 from backstay.definitions.queues import queue_definition, subscription_definition
 from backstay.domain.audit import Act
+from backstay.domain.bound import MESSAGES_MOST
 from backstay.domain.durations import describe
 from backstay.domain.message import (
     MessageRecord,
     MessageState,
     Property,
-    QueueStanding,
     Sent,
     checked_limit,
 )
+from backstay.domain.standing import QueueStanding, SessionStanding
+from backstay.domain.target import queue_target
 from backstay.domain.task import check_id
 from backstay.errors import UnknownQueue
 from backstay.messaging.exchange import Exchange
@@ -32,6 +34,8 @@ COUNTED_MAX: Final = 100_000
 LISTED_COUNT_MAX: Final = 10_000
 #: So many dead letters are put back at once; say it again for more.
 RESUBMITTED_MAX: Final = 1_000
+#: So many messages are dropped in one transaction; those of a queue that is deleted, in as many as it takes.
+DROPPED_MAX: Final = 5_000
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,11 +48,14 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     ttl: str | None
     dead_letter_expired: bool
     sessions: bool
+    max_messages: int
     # To be received now, those of sessions included that come one after the other.
     ready: int
     # To be received later.
     scheduled: int
     locked: int
+    # To be received by their numbers only.
+    deferred: int
     dead: int
 
 
@@ -62,6 +69,7 @@ class ReceivedMessage(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None
     priority: int
     delivery_count: int
+    # Empty for what was received at most once: there is nothing to settle.
     lock_token: str
     locked_until: datetime | None
     enqueued_at: datetime | None
@@ -105,6 +113,19 @@ class Resubmitted(msgspec.Struct, frozen=True, kw_only=True):
 
     resubmitted: int
     sequences: list[int]
+
+
+class Discarded(msgspec.Struct, frozen=True, kw_only=True):
+    """How many dead letters were dropped for good."""
+
+    discarded: int
+
+
+class DeletedQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue that is no more, and how many messages went with it."""
+
+    name: str
+    messages: int
 
 
 class TopicView(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,6 +208,31 @@ class Mailroom:
         )
         return await self.queue(declared.queue.name), new
 
+    async def delete(self, name: str, *, force: bool = False, reason: str | None = None) -> DeletedQueue:
+        """Delete a queue, and the subscription that it is; with ``force`` the messages in it as well.
+
+        Raises QueueNotEmpty. Those who send to it are told UnknownQueue from then on.
+        """
+        target = queue_target(check_id(name, name="name of the queue"))
+        dropped = await self._purge(name, self._act("drop messages", target, reason)) if force else 0
+        dropped += await self._queues.delete(
+            name,
+            most=DROPPED_MAX if force else 0,
+            act=self._act("delete", target, reason),
+            now=self._clock.now(),
+        )
+        return DeletedQueue(name=name, messages=dropped)
+
+    async def _purge(self, name: str, act: Act) -> int:
+        """Drop what is in a queue, but for the last few; whoever sends faster than that is not chased."""
+        dropped = 0
+        for _ in range(MESSAGES_MOST // DROPPED_MAX):
+            page = await self._queues.purge(name, limit=DROPPED_MAX, act=act, now=self._clock.now())
+            dropped += page
+            if page < DROPPED_MAX:
+                break
+        return dropped
+
     # Messages
 
     async def send(self, to: str, body: Any, **options: Any) -> Sent:
@@ -199,6 +245,18 @@ class Mailroom:
             check_id(queue, name="name of the queue"), limit=checked_limit(limit, name="limit")
         )
         return Page([_peeked(one) for one in found])
+
+    async def sessions(
+        self, queue: str, *, after: str | None = None, limit: int = 100
+    ) -> Page[SessionStanding]:
+        """The sessions of a queue, and how many messages wait in each."""
+        found = await self._queues.sessions(
+            check_id(queue, name="name of the queue"),
+            after=after or "",
+            limit=checked_limit(limit, name="limit") + 1,
+            counted=LISTED_COUNT_MAX,
+        )
+        return Page(found[:limit], found[limit - 1].session if len(found) > limit else None)
 
     async def dead_letters(
         self, queue: str, *, after: int | None = None, limit: int = 100
@@ -214,7 +272,7 @@ class Mailroom:
 
     async def resubmit(self, queue: str, id: str | None = None, *, reason: str | None = None) -> Resubmitted:
         """Put a dead letter back at the end of its queue; all of them without ``id``, up to a bound."""
-        target = f"queue:{check_id(queue, name='name of the queue')}"
+        target = queue_target(check_id(queue, name="name of the queue"))
         sequences = await self._queues.resubmit(
             queue,
             None if id is None else [check_id(id)],
@@ -223,6 +281,18 @@ class Mailroom:
             now=self._clock.now(),
         )
         return Resubmitted(resubmitted=len(sequences), sequences=sequences)
+
+    async def discard(self, queue: str, id: str | None = None, *, reason: str | None = None) -> Discarded:
+        """Drop a dead letter for good; all of them without ``id``, up to a bound."""
+        target = queue_target(check_id(queue, name="name of the queue"))
+        number = await self._queues.discard(
+            queue,
+            None if id is None else [check_id(id)],
+            limit=DROPPED_MAX,
+            act=self._act("discard dead letters" if id is None else f"discard {id}", target, reason),
+            now=self._clock.now(),
+        )
+        return Discarded(discarded=number)
 
 
 def received(message: Message) -> ReceivedMessage:
@@ -251,9 +321,11 @@ def _view(standing: QueueStanding) -> QueueView:
         ttl=None if queue.ttl is None else describe(queue.ttl),
         dead_letter_expired=queue.dead_letter_expired,
         sessions=queue.sessions,
+        max_messages=queue.max_messages,
         ready=standing.ready + standing.behind,
         scheduled=standing.waiting,
         locked=standing.locked,
+        deferred=standing.deferred,
         dead=standing.dead,
     )
 

@@ -29,6 +29,7 @@ STORE_DEAF: Final = "store_deaf"
 MESSAGE_DEAD: Final = "message_dead"
 MESSAGE_LOCK_LOST: Final = "message_lock_lost"
 MESSAGE_ABANDONED: Final = "message_abandoned"
+MESSAGE_DUPLICATE: Final = "message_duplicate"
 STATUS_LOST: Final = "status_lost"
 PARTITION_TAKEN: Final = "partition_taken"
 PARTITION_LOST: Final = "partition_lost"
@@ -38,10 +39,14 @@ QUARANTINE_FULL: Final = "quarantine_full"
 
 counters: Final[Counter[str]] = Counter()
 
+#: How many events this process appended to a stream; how many of them it finished for a group.
+appended: Final[Counter[str]] = Counter()
+processed: Final[Counter[tuple[str, str]]] = Counter()
 
-def emit(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
+
+def emit(event: str, *, level: int = logging.INFO, times: int = 1, **fields: Any) -> None:
     """Count ``event`` and, if somebody listens at ``level``, log it with its fields."""
-    counters[event] += 1
+    counters[event] += times
     if log.isEnabledFor(level):
         log.log(level, "%s%s", event, _text(fields))
 

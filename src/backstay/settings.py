@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
+from backstay.domain.bound import MESSAGES_MOST, MESSAGES_USUAL
 from backstay.domain.durations import describe, duration
 from backstay.domain.message import DELIVERIES_MOST, LOCK_LEAST, LOCK_MOST
 from backstay.errors import InvalidRequest, InvalidSetting
@@ -57,6 +58,7 @@ class Settings:
     max_pending: int = 10_000
     window: int = 10_000
     quarantine_max: int = 10_000
+    max_messages: int = MESSAGES_USUAL
     host: str = "127.0.0.1"
     port: int = 8080
     tls_cert: str = ""
@@ -121,11 +123,12 @@ _LEAST: Final = {
     "max_pending": 1,
     "window": 1,
     "quarantine_max": 1,
+    "max_messages": 1,
     "port": 0,
     "connections_max": 1,
     "watchers_max": 1,
 }
-_MOST: Final = {"port": 65_535, "max_deliveries": DELIVERIES_MOST}
+_MOST: Final = {"port": 65_535, "max_deliveries": DELIVERIES_MOST, "max_messages": MESSAGES_MOST}
 _TRUTH: Final = {"true": True, "false": False}
 
 

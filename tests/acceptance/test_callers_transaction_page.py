@@ -59,6 +59,23 @@ async def test_on_postgres_order_and_task_are_there_together(
     assert postgres_database.rows("SELECT id FROM task") == [("delivery-drone",)]
 
 
+async def test_every_name_that_is_taken_in_the_file_is_on_the_page(sqlite_database: SqliteDatabase):
+    store = sqlite_database.store()
+    await store.open()
+    with closing(sqlite3.connect(sqlite_database.path)) as shop:
+        found = shop.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite%'").fetchall()
+    await store.close()
+
+    [listed] = re.findall(
+        r"These names of tables are taken.*?`_`: (.*?)\.", PAGE.read_text("utf-8"), re.DOTALL
+    )
+
+    tables = sorted(name for kind, name in found if kind == "table")
+    assert re.findall(r"`(\w+)`", listed) == tables
+    others = [name for kind, name in found if kind != "table"]
+    assert [name for name in others if not name.startswith(tuple(f"{one}_" for one in tables))] == []
+
+
 async def test_by_sqlalchemy_order_and_task_are_there_together(
     names: dict[str, Any], postgres_database: PostgresDatabase
 ):

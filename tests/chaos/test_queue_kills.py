@@ -91,7 +91,7 @@ async def emptied(url: str) -> dict[str, int]:
 def test_what_killed_consumers_held_is_handled_by_others_in_order(
     tmp_path: Path, database: Database, number: int
 ):
-    """CC-6, IC: effects are known by the message's id, which is the same at every delivery."""
+    """CC-6, IC-1, IC-4: effects are known by the message's id, which is the same at every delivery."""
     seed = SEED + number
     print(f"seed {seed} (again with BACKSTAY_TEST_SEED={seed})")
     chance = Random(seed)

@@ -2,69 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from backstay.cli import run
-from backstay.definitions.registry import Registry
-from backstay.runtime import connected
-from backstay.settings import Settings
 from tests.support.databases import SqliteDatabase
-from tests.support.serving import serving
-
-
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-class Shell:
-    """Runs commands on a store, or at a server of it that lives as long as the command does."""
-
-    def __init__(self, database: SqliteDatabase, capsys: pytest.CaptureFixture[str], *, remote: bool) -> None:
-        self._database = database
-        self._capsys = capsys
-        self._remote = remote
-
-    def __call__(self, *arguments: str) -> Said:
-        if not self._remote:
-            code = run(["queues", *arguments, "--store", self._database.url])
-        else:
-            code = asyncio.run(self._at_a_server(arguments))
-        return Said(code, *self._capsys.readouterr())
-
-    async def _at_a_server(self, arguments: tuple[str, ...]) -> int:
-        store = self._database.store()
-        await store.open()
-        try:
-            async with serving(store, Registry()) as served:
-                return await asyncio.to_thread(run, ["queues", *arguments, "--url", served.url])
-        finally:
-            await store.close()
-
-    def work(self, act: Any) -> Any:
-        """Do something to the store that no command does."""
-
-        async def working() -> Any:
-            async with connected(Registry(), Settings.load({"store": self._database.url})) as client:
-                return await act(client)
-
-        return asyncio.run(working())
+from tests.support.shell import Shell
 
 
 @pytest.fixture(params=["store", "server"])
 def shell(
-    request: pytest.FixtureRequest, sqlite_database: SqliteDatabase, capsys: pytest.CaptureFixture[str]
+    request: pytest.FixtureRequest,
+    sqlite_database: SqliteDatabase,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Shell:
-    shell = Shell(sqlite_database, capsys, remote=request.param == "server")
+    shell = Shell("queues", sqlite_database, monkeypatch, capsys, remote=request.param == "server")
     shell.work(lambda client: client.mailroom.declare("orders"))
     return shell
 
@@ -132,6 +85,44 @@ def test_dead_letters_are_listed_and_put_back(shell: Shell):
     assert shell("resubmit", "orders", "m1").code == 1
 
 
+def test_dead_letters_are_dropped_for_good(shell: Shell):
+    for number in range(3):
+        shell("send", "orders", str(number), "--id", f"m{number}")
+    shell.work(set_all_aside)
+
+    one = shell("discard", "orders", "m1", "--reason", "nonsense")
+    rest = shell("discard", "orders", "--all", "--json")
+
+    assert (one.code, one.out.strip()) == (0, "1 dropped from orders")
+    assert rest.json == {"discarded": 2}
+    assert shell("discard", "orders", "m1").code == 1
+
+
+def test_a_queue_is_deleted_when_it_is_empty_or_by_force(shell: Shell):
+    shell("send", "orders", "1")
+
+    refused = shell("delete", "orders")
+    gone = shell("delete", "orders", "--force", "--reason", "moved")
+
+    assert (refused.code, refused.out) == (1, "")
+    assert "force" in refused.err
+    assert (gone.code, gone.out.strip()) == (0, "queue orders is deleted; messages dropped: 1")
+    assert shell("peek", "orders").code == 1
+    shell("create", "orders")
+    assert shell("delete", "orders", "--json").json == {"name": "orders", "messages": 0}
+
+
+def test_a_full_queue_is_an_error_that_says_so(shell: Shell):
+    made = shell("create", "orders", "--max-messages", "1", "--json")
+    shell("send", "orders", "1")
+
+    refused = shell("send", "orders", "2")
+
+    assert made.json["max_messages"] == 1
+    assert (refused.code, refused.out) == (1, "")
+    assert "full" in refused.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -145,6 +136,11 @@ def test_dead_letters_are_listed_and_put_back(shell: Shell):
         (["send", "two words", "1"], 2, "name of the queue"),
         (["resubmit", "orders"], 2, "--all"),
         (["resubmit", "orders", "m1", "--all"], 2, "--all"),
+        (["discard", "orders"], 2, "--all"),
+        (["discard", "nowhere", "--all"], 1, "nowhere"),
+        (["delete", "nowhere"], 1, "nowhere"),
+        (["delete", "two words", "--force"], 2, "name of the queue"),
+        (["create", "others", "--max-messages", "0"], 2, "max_messages"),
         (["ls", "--limit", "0"], 2, "--limit"),
     ],
 )

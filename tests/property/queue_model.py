@@ -25,6 +25,8 @@ class Letter:
     #: Whether it is the one of its session that comes next, or is at work.
     turn: bool = False
     locked: bool = False
+    #: Whether only who asks for its number gets it.
+    deferred: bool = False
     deliveries: int = 0
     #: Which delivery it was; None: it is nobody's.
     token: int | None = None
@@ -36,6 +38,7 @@ class QueueModel:
 
     lock: timedelta
     max_deliveries: int
+    max_letters: int
     letters: list[Letter] = field(default_factory=list)
     dead: list[str] = field(default_factory=list)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
@@ -49,7 +52,10 @@ class QueueModel:
         at: datetime,
         ttl: timedelta | None,
         now: datetime,
-    ) -> None:
+    ) -> bool:
+        """Whether there was room for it."""
+        if len(self.letters) + len(self.dead) >= self.max_letters:
+            return False
         letter = Letter(
             id=id,
             number=next(self._numbers),
@@ -61,16 +67,42 @@ class QueueModel:
         )
         self.letters.append(letter)
         self._pass_turns(now)
+        return True
 
     def receive(self, limit: int, now: datetime) -> list[Letter]:
+        ready = self._ready(limit, now)
+        for letter in ready:
+            self._lock(letter, now)
+        return ready
+
+    def take(self, limit: int, now: datetime) -> list[Letter]:
+        """At most once: they are gone."""
+        ready = self._ready(limit, now)
+        for letter in ready:
+            letter.deliveries += 1
+            self.letters.remove(letter)
+        self._pass_turns(now)
+        return ready
+
+    def receive_deferred(self, letter: Letter, now: datetime) -> bool:
+        """Whether it was deferred, and nobody else's."""
+        self._sweep(now)
+        if letter not in self.letters or not letter.deferred or letter.locked:
+            return False
+        self._lock(letter, now)
+        self._pass_turns(now)
+        return True
+
+    def _ready(self, limit: int, now: datetime) -> list[Letter]:
         self._sweep(now)
         ready = [one for one in self.letters if one.turn and not one.locked and one.free_at <= now]
         ready.sort(key=lambda one: (one.rank, one.number))
-        for letter in ready[:limit]:
-            letter.locked, letter.free_at = True, now + self.lock
-            letter.deliveries += 1
-            letter.token = next(self._numbers)
         return ready[:limit]
+
+    def _lock(self, letter: Letter, now: datetime) -> None:
+        letter.locked, letter.free_at = True, now + self.lock
+        letter.deliveries += 1
+        letter.token = next(self._numbers)
 
     def _sweep(self, now: datetime) -> None:
         for letter in [*self.letters]:
@@ -86,10 +118,11 @@ class QueueModel:
         """In each session, whoever has been there longest comes next; others come when they may."""
         for letter in self.letters:
             if letter.session is None:
-                letter.turn = letter.arrived
+                letter.turn = letter.arrived and not letter.deferred
         for session in {letter.session for letter in self.letters} - {None}:
             line = [one for one in self.letters if one.session == session]
-            taken = any(one.turn for one in line)
+            taken = any(one.turn or one.locked for one in line)
+            line = [one for one in line if not one.deferred]
             about_to_arrive = any(not one.arrived and one.free_at <= now for one in line)
             behind = [one for one in line if one.arrived]
             if behind and not taken and not about_to_arrive:
@@ -115,6 +148,12 @@ class QueueModel:
     def release(self, letter: Letter, now: datetime) -> None:
         letter.locked, letter.token, letter.free_at = False, None, now
         letter.deliveries -= 1
+        self._pass_turns(now)
+
+    def defer(self, letter: Letter, now: datetime) -> None:
+        letter.locked, letter.token, letter.turn = False, None, False
+        letter.deferred, letter.expires_at = True, None
+        self._pass_turns(now)
 
     def set_aside(self, letter: Letter, now: datetime) -> None:
         letter.locked = False

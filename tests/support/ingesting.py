@@ -17,6 +17,7 @@ from backstay.domain.lease import Owner
 from backstay.domain.stream import Quarantined
 from backstay.ingest.pipeline import Pipeline
 from backstay.ingest.role import Ingest
+from backstay.messaging.stream import Log
 from backstay.settings import Settings
 from backstay.store.base import NewInstance, Store, TaskFilter
 
@@ -68,12 +69,18 @@ class Process:
 
 @asynccontextmanager
 async def process(
-    app: App, store: Store, folder: Path, *, clock: Clock | None = None, **options: Any
+    app: App,
+    store: Store,
+    folder: Path,
+    *,
+    clock: Clock | None = None,
+    log: Log | None = None,
+    **options: Any,
 ) -> AsyncIterator[Process]:
     settings = Settings.load({**at(folder), **options}, environment={})
     clock = clock or SystemClock()
     await store.open()
-    client = Client(store, app.registry, settings=settings, clock=clock)
+    client = Client(store, app.registry, settings=settings, clock=clock, log=log)
     await client.open()
     await client.streams.declare_all()
     instance = NewInstance(id=f"reader-{next(_numbers)}", host="here", pid=1, roles=("ingest",))

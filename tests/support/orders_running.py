@@ -1,4 +1,4 @@
-"""The orders example as it is run: provider, web, schedulers and supervisors, each a process of its own.
+"""The orders example as it is run: provider, web application, and those who fulfil orders, in processes.
 
 Whoever tests it stands where a customer, an operator or the provider's staff would: at HTTP and at the
 command line.
@@ -12,22 +12,27 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from tests.support.platform import PATIENCE_SECONDS, Process, eventually
 
-APPLICATION = "orders.app:app"
+WEB, APPLICATION = "orders.web:app", "orders.app:app"
 STORE = "sqlite:///orders.db"
-API, SCHEDULER, SUPERVISOR = "api", "scheduler,agents", "supervisor"
+INGEST, SCHEDULER, AGENTS = "ingest", "scheduler", "agents"
+#: The supervisor, and where the staff looks; the same with the submission process.
+DESK, OFFICE = "supervisor,api", "ingest,supervisor,api"
 
 #: The supervisor looks often, so that nobody waits for it; who was killed is soon known to be dead.
 SETTINGS = {"supervisor_period": "100ms", "heartbeat": "500ms", "lease": "3s"}
 #: A charge for which this is the complete-by is under way for as long as a test wants it to be.
 LONG = "60s"
+
+#: A queue with nothing in it.
+EMPTY: dict[str, Any] = {"ready": 0, "scheduled": 0, "locked": 0, "dead": []}
 
 #: Others may be writing just now, but none of them for long.
 _WRITE_SECONDS = 0.5
@@ -52,6 +57,7 @@ class Stage(NamedTuple):
 
 
 PENDING = Stage("Pending")
+WAITING = Stage("Waiting")
 PROCESSED = Stage("Processed")
 REPEATED = Stage("Processed", failures=1)
 DECLINED = Stage("Error", failures=1)
@@ -68,17 +74,20 @@ def processing(failures: int = 0) -> Stage:
 class Orders:
     """From entering to leaving the context; no process outlives it."""
 
-    def __init__(self, folder: Path, *, payment_complete_by: str = "2s", **settings: str) -> None:
+    def __init__(
+        self, folder: Path, *, store: str = STORE, payment_complete_by: str = "2s", **settings: str
+    ) -> None:
         self.folder = folder
+        self._store = store
         self._payment_complete_by = payment_complete_by
         self._settings = {f"BACKSTAY_{name.upper()}": value for name, value in settings.items()}
         self._processes: list[Process] = []
-        self.provider_url = self.web_url = ""
+        self.provider_url = self.web_url = self.desk_url = ""
 
     def __enter__(self) -> Self:
         provider = self._started("-m", "orders.payment", "--port", "0")
         self.provider_url = _address(provider, "payments are taken on")
-        self.web_url = _address(self.start(API)[0], "backstay is running on")
+        self.start_web()
         return self
 
     def __exit__(
@@ -91,15 +100,22 @@ class Orders:
     # Its processes
 
     def start(self, *roles_of_each: str) -> list[Process]:
-        """So many processes, each with these roles. They start side by side; on return all are ready."""
-        options = ("--store", STORE, "--port", "0")
-        started = [
-            self._started("-m", "backstay", "serve", APPLICATION, "--roles", roles, *options)
-            for roles in roles_of_each
-        ]
+        """So many of those who fulfil orders, each with these roles. On return all are ready."""
+        started = [self._served(APPLICATION, roles) for roles in roles_of_each]
         for process in started:
             process.until_ready()
+            self.desk_url = process.url or self.desk_url
         return started
+
+    def start_web(self) -> None:
+        self.web = self._served(WEB, "api,ingest")
+        self.web.until_ready()
+        assert self.web.url is not None
+        self.web_url = self.web.url
+
+    def _served(self, application: str, roles: str) -> Process:
+        options = ("--roles", roles, "--store", self._store, "--port", "0")
+        return self._started("-m", "backstay", "serve", application, *options)
 
     def _started(self, *arguments: str) -> Process:
         log = self.folder / f"process-{len(self._processes)}.log"
@@ -117,14 +133,26 @@ class Orders:
 
         def frozen_between_writes() -> bool:
             process.freeze()
-            with closing(sqlite3.connect(self.folder / "orders.db", timeout=_WRITE_SECONDS)) as connection:
-                try:
-                    connection.execute("BEGIN IMMEDIATE")
-                except sqlite3.OperationalError:
-                    process.thaw()
+            try:
+                with self.writing(timeout=_WRITE_SECONDS):
+                    pass
+            except sqlite3.OperationalError:
+                process.thaw()
             return process.frozen
 
         eventually(frozen_between_writes, bool, what="a moment between two writes")
+
+    @contextmanager
+    def writing(self, file: str = "orders.db", *, timeout: float = PATIENCE_SECONDS) -> Iterator[None]:
+        """While the context is open nobody else writes to the file."""
+        with closing(sqlite3.connect(self.folder / file, timeout=timeout)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield
+
+    def rows(self, query: str) -> list[Any]:
+        """What stands in the store's file."""
+        with closing(sqlite3.connect(self.folder / "orders.db", timeout=PATIENCE_SECONDS)) as connection:
+            return connection.execute(query).fetchall()
 
     def said(self) -> str:
         """Everything that any process wrote."""
@@ -136,15 +164,14 @@ class Orders:
         return ask(self.web_url, "POST", "/orders", order, keys=keys)
 
     def place(self, card_token: str) -> str:
-        """The id of a new order, whose record is checked to be that of one that nobody has touched."""
+        """The id of a new order."""
         placed = self.post(order_with(card_token))
         assert placed.status == 202, placed
-        order_id: str = placed.content["OrderID"]
-        assert columns(placed.content) == untouched(order_id)
+        order_id: str = placed.content["id"]
         assert placed.headers["location"] == f"/orders/{order_id}"
         return order_id
 
-    def record(self, order_id: str) -> Any:
+    def standing(self, order_id: str) -> Any:
         found = ask(self.web_url, "GET", f"/orders/{order_id}")
         assert found.status == 200, found
         return found.content
@@ -153,10 +180,30 @@ class Orders:
         listed: list[Any] = ask(self.web_url, "GET", "/orders").content
         return listed
 
+    def until_told(self, order_id: str, *statuses: str) -> Any:
+        """How the order stands, once the customer has seen these statuses; nothing else on the way there."""
+
+        def look() -> Any:
+            standing = self.standing(order_id)
+            assert tuple(history(standing)) == statuses[: len(standing["history"])], standing
+            return standing
+
+        return eventually(look, lambda found: len(found["history"]) == len(statuses), what=f"{statuses}")
+
+    # The staff
+
+    def record(self, order_id: str) -> Any:
+        """None for an order that nobody has accepted yet."""
+        found = ask(self.desk_url, "GET", f"/records/{order_id}")
+        assert found.status in (200, 404), found
+        return found.content if found.status == 200 else None
+
     def until(self, order_id: str, wanted: Stage) -> Any:
         """The record, once it has come to this stage."""
         return eventually(
-            lambda: self.record(order_id), lambda record: stage_of(record) == wanted, what=f"{wanted}"
+            lambda: self.record(order_id),
+            lambda record: record is not None and stage_of(record) == wanted,
+            what=f"{wanted}",
         )
 
     def follow(self, order_id: str, end: Stage) -> list[Stage]:
@@ -176,10 +223,27 @@ class Orders:
 
     def type(self, *arguments: str) -> str:
         """A command at the server; what it printed."""
-        return self._typed([*arguments, "--url", self.web_url])
+        return self._typed([*arguments, "--url", self.desk_url or self.web_url])
 
-    def type_on_store(self, *arguments: str) -> str:
-        return self._typed([*arguments, "--store", STORE])
+    def send(self, order: Any, **more: Any) -> str:
+        """The id of a message to the queue of orders, from somebody else than the web application."""
+        sent = ask(self.web_url, "POST", "/v1/queues/orders/messages", {"body": order, **more})
+        assert sent.status == 201, sent
+        message_id: str = sent.content["id"]
+        return message_id
+
+    def queue(self, name: str) -> Any:
+        """How many messages are in a queue, and which were set aside."""
+        found = ask(self.web_url, "GET", f"/v1/queues/{name}").content
+        dead = ask(self.web_url, "GET", f"/v1/queues/{name}/dead").content["items"]
+        return {**{state: found[state] for state in ("ready", "scheduled", "locked")}, "dead": dead}
+
+    def until_set_aside(self, message_id: str) -> Any:
+        return eventually(
+            lambda: [one for one in self.queue("orders")["dead"] if one["id"] == message_id],
+            bool,
+            what=f"{message_id} set aside",
+        )[0]
 
     def tasks(self) -> list[Any]:
         items: list[Any] = ask(self.web_url, "GET", "/v1/tasks").content["items"]
@@ -271,6 +335,10 @@ def untouched(order_id: str) -> dict[str, Any]:
         "ProcessState": "Pending",
         "FailureCount": 0,
     }
+
+
+def history(standing: Mapping[str, Any]) -> list[str]:
+    return [one["status"] for one in standing["history"]]
 
 
 def stage_of(record: Mapping[str, Any]) -> Stage:

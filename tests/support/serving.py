@@ -18,6 +18,7 @@ from backstay.api import Ports, build
 from backstay.client import Client
 from backstay.definitions.registry import Registry
 from backstay.domain.access import Role
+from backstay.messaging.stream import Log
 from backstay.runtime.protocol import CONNECTIONS_IN_RESERVE, BoundedProtocol
 from backstay.settings import Settings
 from backstay.store.base import Store
@@ -139,11 +140,13 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(store: Store, registry: Registry, **options: Any) -> AsyncIterator[Served]:
-    """The interface to ``store``, which is open, until the context is left."""
+async def serving(
+    store: Store, registry: Registry, *, log: Log | None = None, **options: Any
+) -> AsyncIterator[Served]:
+    """The interface to ``store`` and ``log``, which are open, until the context is left."""
     settings = Settings.load(options, environment={})
     clock, health = ManualClock(), FakeHealth()
-    client = Client(store, registry, settings=settings, clock=clock)
+    client = Client(store, registry, settings=settings, clock=clock, log=log)
     listening = _listening_socket()
     async with aiohttp.ClientSession() as session:
         served = Served(

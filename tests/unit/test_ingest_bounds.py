@@ -64,12 +64,13 @@ def test_slots_are_taken_in_turn():
     slots.call_when_free(first)
     slots.call_when_free(second)
     slots.call_when_free(first)
-    assert slots.wanted
+    assert slots.wanted_beside(first)
     slots.give_back()
     assert called == ["first"]
     slots.give_back()
     assert called == ["first", "second"]
-    assert not slots.wanted
+    slots.call_when_free(first)
+    assert not slots.wanted_beside(first)
 
 
 def test_who_leaves_the_line_is_not_called():

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backstay.domain.bound import look_again_after
 from backstay.domain.message import (
     AGEING,
     PRIORITY_LEAST,
@@ -239,3 +240,14 @@ def test_a_subscription_has_a_queue_of_its_own():
     assert subscription_queue("prices", "audit") == "prices:audit"
     with pytest.raises(InvalidId):
         subscription_queue("prices", "x" * 200)
+
+
+def test_a_count_is_good_for_as_long_as_it_takes_to_fill_the_room_or_to_count_again():
+    second = timedelta(seconds=1)
+
+    assert look_again_after(0, 1) == look_again_after(100_000, 100_000) == second
+    assert look_again_after(0, 1_000_000) == look_again_after(1_000_000, 1_000_000) == 10 * second
+    assert look_again_after(500_000, 1_000_000) == 5 * second
+    # Full by what was sent since: somebody may have received it.
+    assert look_again_after(500_000, 1_000_000, believed=1_000_000) == second
+    assert look_again_after(500_000, 1_000_000, believed=999_999) == 5 * second

@@ -128,6 +128,7 @@ def test_a_workflow_that_is_not_there_is_told_when_the_application_starts(app: A
         (lambda s: s.source(group="g").start(print), "is not a workflow"),
         (lambda s: s.source(group="g").start("w", id=send), "id must be a plain function"),
         (lambda s: s.source(group="g").start("w", id="x"), "id must be a plain function"),
+        (lambda s: s.source(group="g").start("w", attributes=send), "attributes must be a plain function"),
         (lambda s: s.source(group="g").via(send, concurrency=0), "concurrency is 0; it must be 1 to"),
         (lambda s: s.source(group="g").via(send).checkpoint(every=0), "every is 0; it must be 1 to"),
         (lambda s: s.source(group="g").via(send).checkpoint(after="2h"), "after is 2h; at most an hour"),

@@ -58,6 +58,20 @@ async def test_those_who_wait_come_in_one_after_the_other_in_their_order():
     await asyncio.gather(*waiting)
 
 
+async def test_one_waits_for_as_long_as_there_are_too_many_bytes():
+    room = Room(events_max=10, bytes_max=100)
+    room.take(events=2, size=300)
+    waiting = asyncio.create_task(room.wait())
+    await settle()
+
+    room.give_back(events=1, size=200)
+    await settle()
+    assert not waiting.done()
+    room.give_back(events=1, size=100)
+
+    await asyncio.wait_for(waiting, timeout=10)
+
+
 async def test_nobody_overtakes_those_who_wait():
     room = Room(events_max=1, bytes_max=100)
     room.take(events=1, size=1)

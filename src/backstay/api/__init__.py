@@ -4,7 +4,9 @@ ports         what the composition hands in
 application   the layers around the table: border, guard, mounts, router
 mounts        applications of the user's own, behind the same guard
 routes        the table
+paths         what is at a path
 routing       what a route is, and how a request becomes the call of its handler
+contents      events as a body: one, or lines of them; large ones wait for their turn
 calls         what a handler is given, and what it may give back
 bodies        JSON in the strictest sense, no further than it may be long
 parameters    paths and queries as the structs that handlers declare
@@ -15,7 +17,8 @@ watchers      how many may watch
 lookouts      one look for all who watch the same task
 problems      every error as RFC 9457 has it
 openapi       the document; docs_page shows it to people
-tasks, events, operators, records, health, metrics, documents: the handlers
+tasks, events, operators, queues, streams, records, health, metrics (and stream_metrics), documents:
+the handlers
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ import math
 import re
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from backstay.api.problems import FORBIDDEN, TOO_MANY_GUESSES, UNAUTHORIZED, Refused
@@ -33,6 +33,7 @@ TOKENS_KEPT_SECONDS: Final = 1.0
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 _HOST: Final = re.compile(r"(?P<name>localhost|[0-9.]+|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 _BEARER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/=-]+)", re.IGNORECASE)
+_LOOKED_AT: Final = frozenset({b"host", b"origin", b"sec-fetch-site", b"authorization"})
 _OWN_SITE: Final = frozenset({"same-origin", "none"})
 
 
@@ -113,6 +114,8 @@ def _as_caller(token: Token) -> Caller:
     return Caller(f"token:{token.name}", token.role)
 
 
+# One who asks often comes from one address, and taking it apart costs as much as all the other rules.
+@lru_cache(maxsize=ADDRESSES_MAX)
 def is_loopback(address: str | None) -> bool:
     """Whether ``address`` is one that only this machine can reach; a name is none."""
     try:
@@ -221,13 +224,16 @@ def _unauthorized(detail: str) -> Refused:
 
 
 def _visitor(scope: Scope) -> Visitor:
-    headers = Headers(scope=scope)
+    given: dict[bytes, list[str]] = {}
+    for name, value in scope["headers"]:
+        if name in _LOOKED_AT:
+            given.setdefault(name, []).append(value.decode("latin-1"))
     return Visitor(
         method=scope["method"],
         path=scope["raw_path"].decode("latin-1"),
         address=scope["client"][0] if scope.get("client") else None,
-        host=headers.getlist("host"),
-        origin=headers.getlist("origin"),
-        fetch_site=headers.getlist("sec-fetch-site"),
-        authorization=headers.getlist("authorization"),
+        host=given.get(b"host", ()),
+        origin=given.get(b"origin", ()),
+        fetch_site=given.get(b"sec-fetch-site", ()),
+        authorization=given.get(b"authorization", ()),
     )

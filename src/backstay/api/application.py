@@ -14,11 +14,12 @@ from backstay.api import bodies
 from backstay.api.access import Guard, Guesses, keyring
 from backstay.api.admission import Admission
 from backstay.api.calls import Service
+from backstay.api.contents import Lobby
 from backstay.api.health import hindrance
 from backstay.api.lookouts import Lookouts
 from backstay.api.mounts import Mounts
 from backstay.api.openapi import document
-from backstay.api.ports import Ports
+from backstay.api.ports import CROWDED, Ports
 from backstay.api.problems import (
     BUSY,
     RETRY_AFTER_SECONDS,
@@ -27,8 +28,10 @@ from backstay.api.problems import (
     mistake,
     response_of,
 )
+from backstay.api.queue_gauges import sampled_gauges
 from backstay.api.routes import ROUTES
 from backstay.api.routing import router
+from backstay.api.stream_metrics import stream_standings
 from backstay.api.watchers import Watchers
 from backstay.observe import log
 
@@ -55,6 +58,9 @@ def build(ports: Ports) -> ASGIApp:
         hindrance=hindrance(client, clock),
         watchers=Watchers(settings.watchers_max),
         lookouts=Lookouts(client),
+        queue_gauges=sampled_gauges(client.exchange.queues, clock),
+        lobby=Lobby(),
+        stream_standings=stream_standings(client, clock),
         document=document(ROUTES),
     )
     open_paths = [route.path for route in ROUTES if route.role is None]
@@ -100,7 +106,10 @@ class Border:
 
 
 class Occupancy:
-    """Lets so many requests be under way; one more is refused, unless it asks how the process stands."""
+    """Lets so many requests be under way; one more is refused, unless it asks how the process stands.
+
+    So is one that came by a connection for which there is no room.
+    """
 
     def __init__(self, inner: ASGIApp, *, requests_max: int, exempt: Collection[str]) -> None:
         self._inner = inner
@@ -112,8 +121,10 @@ class Occupancy:
         if scope["type"] != "http" or scope["raw_path"] in self._exempt:
             await self._inner(scope, receive, send)
             return
+        if CROWDED in scope.get("state", ()):
+            raise _too_busy(f"as many connections are open as may be, beyond {self._requests_max:,}")
         if self._under_way >= self._requests_max:
-            raise _too_busy(self._requests_max)
+            raise _too_busy(f"{self._requests_max:,} requests are under way, which is the limit")
         self._under_way += 1
         try:
             await self._inner(scope, receive, send)
@@ -121,11 +132,10 @@ class Occupancy:
             self._under_way -= 1
 
 
-def _too_busy(requests_max: int) -> Refused:
+def _too_busy(why: str) -> Refused:
     return Refused(
         BUSY,
-        f"{requests_max:,} requests are under way, which is the limit (setting connections_max);"
-        f" try again in {RETRY_AFTER_SECONDS} s",
+        f"{why} (setting connections_max); try again in {RETRY_AFTER_SECONDS} s",
         headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
     )
 

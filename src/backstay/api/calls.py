@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -12,9 +12,12 @@ from starlette.responses import Response
 
 from backstay.api.access import Caller, Keyring
 from backstay.api.admission import Admission
+from backstay.api.contents import Lobby
 from backstay.api.lookouts import Lookouts
 from backstay.api.ports import Ports
+from backstay.api.queue_gauges import QueueGauges
 from backstay.api.sampled import Sampled
+from backstay.api.stream_metrics import Standings
 from backstay.api.watchers import Watchers
 from backstay.client import Client
 from backstay.errors import InvalidInput
@@ -60,6 +63,9 @@ class Service:
     hindrance: Hindrance
     watchers: Watchers
     lookouts: Lookouts
+    queue_gauges: Sampled[QueueGauges]
+    lobby: Lobby
+    stream_standings: Standings
     # The OpenAPI document.
     document: Mapping[str, Any]
 
@@ -75,6 +81,8 @@ class Call(Generic[Path, Query, Body]):
     body: Body
     # Those that the route understands and the request has.
     headers: Mapping[str, str]
+    # Comes back when the caller is gone.
+    hung_up: Callable[[], Awaitable[None]]
 
     @property
     def client(self) -> Client:

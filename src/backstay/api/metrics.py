@@ -6,39 +6,63 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from backstay.api.calls import Call, Nothing, Text
+from backstay.api.exposition import family
+from backstay.api.queue_gauges import queue_lines
+from backstay.api.stream_metrics import stream_exposition
 from backstay.domain.breaker import BreakerState
-from backstay.observe import LATE_REPLY, RECOVERED, counters
+from backstay.observe import (
+    LATE_REPLY,
+    MESSAGE_DUPLICATE,
+    RECOVERED,
+    STATUS_LOST,
+    appended,
+    counters,
+    processed,
+)
 from backstay.views import AgentView
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4"
 
 #: Events whose plural is not their name with ``_total``; they are there before the first of them, too.
-_NAMES: Final = {LATE_REPLY: "late_replies", RECOVERED: "recoveries"}
+_NAMES: Final = {
+    LATE_REPLY: "late_replies",
+    RECOVERED: "recoveries",
+    MESSAGE_DUPLICATE: "message_duplicates",
+    STATUS_LOST: "status_lost",
+}
 
 
 async def get_metrics(call: Call[Nothing, Nothing, Nothing]) -> Text:
     waiting = await call.service.admission.waiting()
-    lines = exposition(counters, waiting=waiting, agents=await call.client.agents())
+    now = call.service.ports.clock.now()
+    of_streams = stream_exposition(
+        await call.service.stream_standings.get(), appended=appended, processed=processed, now=now
+    )
+    lines = [
+        *exposition(counters, waiting=waiting, agents=await call.client.agents()),
+        *queue_lines(await call.service.queue_gauges.get(), now=now),
+        *of_streams,
+    ]
     return Text("".join(f"{line}\n" for line in lines), media_type=MEDIA_TYPE)
 
 
 def exposition(counted: Mapping[str, int], *, waiting: int, agents: Sequence[AgentView]) -> Iterator[str]:
     """The lines of the page."""
-    yield from _family(
+    yield from family(
         "backstay_backlog", "gauge", "Tasks that wait to be claimed, counted no further than the limit."
     )
     yield f"backstay_backlog {waiting}"
     for event in sorted({*counted, *_NAMES}):
         name = f"backstay_{_NAMES.get(event, event)}_total"
-        yield from _family(name, "counter", f"How often {event} happened in this process.")
+        yield from family(name, "counter", f"How often {event} happened in this process.")
         yield f"{name} {counted.get(event, 0)}"
-    yield from _family(
+    yield from family(
         "backstay_breaker_open", "gauge", "Live processes in which the breaker of the agent is open."
     )
     for agent in agents:
         number = sum(one.breaker == BreakerState.OPEN for one in agent.instances)
         yield f'backstay_breaker_open{{agent="{agent.name}"}} {number}'
-    yield from _family(
+    yield from family(
         "backstay_agent_concurrency",
         "gauge",
         "Steps of the agent that may run at once now, in all live processes.",
@@ -47,8 +71,3 @@ def exposition(counted: Mapping[str, int], *, waiting: int, agents: Sequence[Age
         limits = [one.concurrency for one in agent.instances if one.concurrency is not None]
         if limits:
             yield f'backstay_agent_concurrency{{agent="{agent.name}"}} {sum(limits)}'
-
-
-def _family(name: str, kind: str, described: str) -> Iterator[str]:
-    yield f"# HELP {name} {described}"
-    yield f"# TYPE {name} {kind}"

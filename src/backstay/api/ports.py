@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -11,6 +11,9 @@ from backstay.client import Client
 from backstay.clock import Clock
 from backstay.definitions.mounts import AsgiApplication
 from backstay.settings import Settings
+
+#: In the state of a request that came by a connection for which there is no room.
+CROWDED: Final = "backstay.crowded"
 
 
 class Health(Protocol):

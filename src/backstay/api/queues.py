@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from backstay.api.calls import Call, Nothing, Reply
+from backstay.api.hanging_up import unless_hung_up
 from backstay.api.shapes import Because, Cursor, Id, Limit
 from backstay.domain.durations import describe, duration
-from backstay.domain.message import RECEIVE_MAX, Property, Sent
+from backstay.domain.message import (
+    RECEIVE_MAX,
+    Property,
+    Sent,
+    subscription_queue,
+)
+from backstay.domain.standing import SessionStanding
 from backstay.errors import InvalidInput
 from backstay.mailroom import (
     DeadLetter,
+    DeletedQueue,
+    Discarded,
     PeekedMessage,
     QueueView,
     ReceivedMessage,
@@ -32,6 +41,7 @@ WAIT_MAX: Final = timedelta(seconds=30)
 LOCKED_UNTIL: Final = "Backstay-Locked-Until"
 
 Properties = dict[str, Property]
+Sequence = Annotated[int, msgspec.Meta(ge=1, description="As a message has it.")]
 
 
 class QueuePath(msgspec.Struct, frozen=True):
@@ -69,6 +79,24 @@ class ReceiveQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         ]
         | None
     ) = None
+    at_most_once: Annotated[
+        bool, msgspec.Meta(description="Remove them from the queue at once: there is nothing to settle.")
+    ] = False
+
+
+class Numbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Messages that were deferred, by the numbers that they have."""
+
+    sequences: Annotated[list[Sequence], msgspec.Meta(min_length=1, max_length=RECEIVE_MAX)]
+
+
+class DeleteQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    force: Annotated[bool, msgspec.Meta(description="With the messages that are in it.")] = False
+    reason: Annotated[str | None, msgspec.Meta(description="Why; it is kept in the audit trail.")] = None
+
+
+class DiscardQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reason: Annotated[str | None, msgspec.Meta(description="Why; it is kept in the audit trail.")] = None
 
 
 class PeekQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,6 +117,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ttl: str | None = None
     dead_letter_expired: bool = False
     sessions: bool = False
+    max_messages: int | None = None
 
 
 class SubscriptionTerms(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -124,6 +153,13 @@ class Abandoned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     delay: str | None = None
 
 
+class Rewritten(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a message is to hold from now on."""
+
+    lock_token: str
+    body: Any
+
+
 # Queues and topics
 
 
@@ -138,6 +174,18 @@ async def get_queue(call: Call[QueuePath, Nothing, Nothing]) -> QueueView:
 async def put_queue(call: Call[QueuePath, Nothing, Terms]) -> Reply[QueueView]:
     view, new = await call.client.mailroom.declare(call.path.queue, **msgspec.structs.asdict(call.body))
     return Reply(view, status=HTTPStatus.CREATED if new else HTTPStatus.OK)
+
+
+async def delete_queue(call: Call[QueuePath, DeleteQuery, Nothing]) -> DeletedQueue:
+    return await call.client.mailroom.delete(
+        call.path.queue, force=call.query.force, reason=call.query.reason
+    )
+
+
+async def list_sessions(call: Call[QueuePath, QueueQuery, Nothing]) -> Page[SessionStanding]:
+    return await call.client.mailroom.sessions(
+        call.path.queue, after=call.query.cursor, limit=call.query.limit
+    )
 
 
 async def list_topics(call: Call[Nothing, Nothing, Nothing]) -> Page[TopicView]:
@@ -158,6 +206,14 @@ async def put_subscription(call: Call[SubscriptionPath, Nothing, SubscriptionTer
     return Reply(view, status=HTTPStatus.CREATED if new else HTTPStatus.OK)
 
 
+async def delete_subscription(call: Call[SubscriptionPath, DeleteQuery, Nothing]) -> DeletedQueue:
+    return await call.client.mailroom.delete(
+        subscription_queue(call.path.topic, call.path.name),
+        force=call.query.force,
+        reason=call.query.reason,
+    )
+
+
 # Send and receive
 
 
@@ -172,7 +228,15 @@ async def send_to_topic(call: Call[TopicPath, Nothing, Outgoing]) -> Sent:
 async def receive_messages(call: Call[QueuePath, ReceiveQuery, Nothing]) -> Page[ReceivedMessage]:
     wait = _wait(call.query.wait)
     with _seat(call, wait):
-        messages = await call.client.exchange.receive(call.path.queue, max=call.query.max, wait=wait)
+        receiving = call.client.exchange.receive(
+            call.path.queue, max=call.query.max, wait=wait, at_most_once=call.query.at_most_once
+        )
+        messages = await (unless_hung_up(receiving, call.hung_up) if wait else receiving)
+    return Page([received(message) for message in messages])
+
+
+async def receive_deferred(call: Call[QueuePath, Nothing, Numbers]) -> Page[ReceivedMessage]:
+    messages = await call.client.exchange.receive_deferred(call.path.queue, call.body.sequences)
     return Page([received(message) for message in messages])
 
 
@@ -216,8 +280,19 @@ async def dead_letter_message(call: Call[MessagePath, Nothing, Held]) -> None:
     await _message(call).dead_letter(call.body.reason or "set aside by its receiver")
 
 
+async def defer_message(call: Call[MessagePath, Nothing, Held]) -> None:
+    await _message(call).defer()
+
+
 async def renew_message(call: Call[MessagePath, Nothing, Held]) -> Reply[None]:
-    until = await _message(call).renew()
+    return _locked_until(await _message(call).renew())
+
+
+async def rewrite_message(call: Call[MessagePath, Nothing, Rewritten]) -> Reply[None]:
+    return _locked_until(await _message(call).rewrite(call.body.body))
+
+
+def _locked_until(until: datetime) -> Reply[None]:
     return Reply(None, headers={LOCKED_UNTIL: until.isoformat().replace("+00:00", "Z")})
 
 
@@ -250,3 +325,11 @@ async def resubmit_dead(call: Call[MessagePath, Nothing, Because]) -> Resubmitte
 
 async def resubmit_all_dead(call: Call[QueuePath, Nothing, Because]) -> Resubmitted:
     return await call.client.mailroom.resubmit(call.path.queue, reason=call.body.reason)
+
+
+async def discard_dead(call: Call[MessagePath, DiscardQuery, Nothing]) -> Discarded:
+    return await call.client.mailroom.discard(call.path.queue, call.path.id, reason=call.query.reason)
+
+
+async def discard_all_dead(call: Call[QueuePath, DiscardQuery, Nothing]) -> Discarded:
+    return await call.client.mailroom.discard(call.path.queue, reason=call.query.reason)

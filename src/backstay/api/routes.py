@@ -6,22 +6,29 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from backstay.api import documents, events, health, metrics, operators, queues, records, tasks
-from backstay.api.problems import DEAF, NOT_READY, TOO_MANY_WATCHERS
+from backstay.api import documents, events, health, metrics, operators, queues, records, streams, tasks
+from backstay.api.problems import DEAF, NO_GOOD_LINE, NOT_READY, TOO_MANY_WATCHERS
 from backstay.api.routing import Route
 from backstay.domain.access import Role
 from backstay.errors import (
     Conflict,
+    EventConflict,
     IdConflict,
     IllegalMove,
     LockLost,
+    OffsetAhead,
     Overloaded,
     PayloadTooLarge,
+    QueueFull,
+    QueueNotEmpty,
+    StreamFull,
     UnknownAgent,
     UnknownAlert,
+    UnknownEvent,
     UnknownMessage,
     UnknownQueue,
     UnknownStep,
+    UnknownStream,
     UnknownTask,
     UnknownToken,
     UnknownWorkflow,
@@ -34,9 +41,11 @@ _post = partial(Route, method="POST", role=Role.OPERATE)
 _SUBMITTING: Final = (UnknownWorkflow, IdConflict, PayloadTooLarge, Overloaded)
 _MOVING: Final = (UnknownTask, IllegalMove)
 
+_STREAM: Final = "/v1/streams/{stream}"
 _QUEUE: Final = "/v1/queues/{queue}"
 _MESSAGE: Final = f"{_QUEUE}/messages/{{id}}"
 _put = partial(Route, method="PUT", role=Role.OPERATE, statuses=(HTTPStatus.CREATED, HTTPStatus.OK))
+_delete = partial(Route, method="DELETE", role=Role.OPERATE)
 _send = partial(Route, method="POST", role=Role.SUBMIT, statuses=(HTTPStatus.CREATED,))
 _settle = partial(
     Route, method="POST", role=Role.SUBMIT, statuses=(HTTPStatus.NO_CONTENT,), problems=(LockLost,)
@@ -175,7 +184,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path=f"{_QUEUE}/messages",
         handler=queues.send_message,
         summary="Send a message; it is durable once this is answered",
-        problems=(UnknownQueue, PayloadTooLarge),
+        problems=(UnknownQueue, PayloadTooLarge, QueueFull),
     ),
     _get(
         path=f"{_QUEUE}/messages",
@@ -190,6 +199,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         role=Role.SUBMIT,
         problems=(UnknownQueue, TOO_MANY_WATCHERS),
     ),
+    _post(
+        path=f"{_QUEUE}/receive-deferred",
+        handler=queues.receive_deferred,
+        summary="Receive messages that were deferred, by their numbers",
+        role=Role.SUBMIT,
+        problems=(UnknownQueue,),
+    ),
     _settle(
         path=f"{_MESSAGE}/complete",
         handler=queues.complete_message,
@@ -201,14 +217,31 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Say that a message failed: it is received again, or set aside after its last delivery",
     ),
     _settle(
+        path=f"{_MESSAGE}/defer",
+        handler=queues.defer_message,
+        summary="Put a message off: it is received by its number only",
+    ),
+    _settle(
         path=f"{_MESSAGE}/renew",
         handler=queues.renew_message,
         summary="Keep a message; the header Backstay-Locked-Until says until when",
     ),
     _settle(
+        path=f"{_MESSAGE}/rewrite",
+        handler=queues.rewrite_message,
+        summary="Let a message hold something else, and keep it, as with renew",
+        problems=(LockLost, PayloadTooLarge),
+    ),
+    _settle(
         path=f"{_MESSAGE}/dead-letter",
         handler=queues.dead_letter_message,
         summary="Set a message aside, with a reason",
+    ),
+    _get(
+        path=f"{_QUEUE}/sessions",
+        handler=queues.list_sessions,
+        summary="List sessions, and how many messages wait in each",
+        problems=(UnknownQueue,),
     ),
     _get(
         path=f"{_QUEUE}/dead",
@@ -228,6 +261,24 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Put a dead letter back into its queue",
         problems=(UnknownQueue, UnknownMessage),
     ),
+    _delete(
+        path=f"{_QUEUE}/dead",
+        handler=queues.discard_all_dead,
+        summary="Drop dead letters for good, up to 5,000 of them",
+        problems=(UnknownQueue,),
+    ),
+    _delete(
+        path=f"{_QUEUE}/dead/{{id}}",
+        handler=queues.discard_dead,
+        summary="Drop a dead letter for good",
+        problems=(UnknownQueue, UnknownMessage),
+    ),
+    _delete(
+        path=_QUEUE,
+        handler=queues.delete_queue,
+        summary="Delete a queue that is empty, or, with force, one with the messages in it",
+        problems=(UnknownQueue, QueueNotEmpty),
+    ),
     _get(path="/v1/topics", handler=queues.list_topics, summary="List topics and their subscriptions"),
     _put(path="/v1/topics/{topic}", handler=queues.put_topic, summary="Make a topic"),
     _put(
@@ -236,11 +287,64 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Make a subscription, which is a queue, or change which messages it gets",
         problems=(UnknownQueue,),
     ),
+    _delete(
+        path="/v1/topics/{topic}/subscriptions/{name}",
+        handler=queues.delete_subscription,
+        summary="Delete a subscription with its queue, under the same terms as a queue",
+        problems=(UnknownQueue, QueueNotEmpty),
+    ),
     _send(
         path="/v1/topics/{topic}/messages",
         handler=queues.send_to_topic,
         summary="Send a message to every subscription that matches",
-        problems=(UnknownQueue, PayloadTooLarge),
+        problems=(UnknownQueue, PayloadTooLarge, QueueFull),
+    ),
+    # Streams
+    _get(path="/v1/streams", handler=streams.list_streams, summary="List streams, by their names"),
+    _get(
+        path=_STREAM,
+        handler=streams.get_stream,
+        summary="Look at a stream: its partitions, and how far each group has got in them",
+        problems=(UnknownStream,),
+    ),
+    _put(
+        path=_STREAM,
+        handler=streams.put_stream,
+        summary="Make a stream, or give it other terms; the number of its partitions stays",
+        problems=(Conflict,),
+    ),
+    _post(
+        path=f"{_STREAM}/events",
+        handler=streams.append_events,
+        summary="Append an event, or lines of events; they are durable once this is answered",
+        role=Role.SUBMIT,
+        statuses=(HTTPStatus.ACCEPTED,),
+        problems=(UnknownStream, EventConflict, PayloadTooLarge, StreamFull, NO_GOOD_LINE),
+        headers=(streams.EVENT_KEY, streams.EVENT_ID),
+    ),
+    _get(
+        path=f"{_STREAM}/partitions/{{partition}}/events",
+        handler=streams.list_events,
+        summary="Read events of a partition; nothing moves by that",
+        problems=(UnknownStream, OffsetAhead),
+    ),
+    _get(
+        path=f"{_STREAM}/quarantine",
+        handler=streams.list_quarantine,
+        summary="List events that a group could not process, oldest first",
+        problems=(UnknownStream,),
+    ),
+    _post(
+        path=f"{_STREAM}/quarantine/resubmit",
+        handler=streams.resubmit_all_quarantined,
+        summary="Have events in quarantine processed again, up to 1,000 of them",
+        problems=(UnknownStream,),
+    ),
+    _post(
+        path=f"{_STREAM}/quarantine/{{id}}/resubmit",
+        handler=streams.resubmit_quarantined,
+        summary="Have an event in quarantine processed again",
+        problems=(UnknownStream, UnknownEvent),
     ),
     # Alerts, the audit trail, tokens
     _get(path="/v1/alerts", handler=records.list_alerts, summary="List alerts, newest first"),

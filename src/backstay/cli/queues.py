@@ -1,4 +1,4 @@
-"""``backstay queues``: what is in them, what was set aside; send, and put back."""
+"""``backstay queues``: what is in them, what was set aside; send, put back, discard, delete."""
 
 from __future__ import annotations
 
@@ -21,13 +21,18 @@ from backstay.cli.tables import dead_table, message_table, queue_table
 from backstay.clock import SystemClock
 
 commands: Final = typer.Typer(
-    help="See what waits in queues and what was set aside; send, and put back.",
+    help="See what waits in queues and what was set aside; send, put back, discard, delete.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
 QueueArgument = Annotated[
     str, typer.Argument(metavar="QUEUE", help="The name of the queue.", show_default=False)
+]
+
+DeadLetterArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="ID", help="The dead letter, as `dead` lists it.", show_default=False),
 ]
 
 
@@ -70,6 +75,10 @@ def create(
     sessions: Annotated[
         bool, typer.Option("--sessions", help="Every message must belong to a session.")
     ] = False,
+    max_messages: Annotated[
+        int | None,
+        typer.Option("--max-messages", metavar="N", help="So many may be in it; it then takes no more."),
+    ] = None,
     store: StoreOption = None,
     url: UrlOption = None,
     json: JsonOption = False,
@@ -86,6 +95,7 @@ def create(
             ttl=ttl,
             dead_letter_expired=dead_letter_expired,
             sessions=sessions,
+            max_messages=max_messages,
         ),
     )
     if json:
@@ -203,10 +213,7 @@ def dead(
 def resubmit(
     *,
     queue: QueueArgument,
-    id: Annotated[
-        str | None,
-        typer.Argument(metavar="ID", help="The dead letter, as `dead` lists it.", show_default=False),
-    ] = None,
+    id: DeadLetterArgument = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them, up to 1,000.")] = False,
     reason: ReasonOption = None,
     store: StoreOption = None,
@@ -214,10 +221,52 @@ def resubmit(
     json: JsonOption = False,
 ) -> None:
     """Put a dead letter back at the end of its queue, or all of them."""
-    if (id is None) is not everything:
-        raise typer.BadParameter("name one dead letter, or say --all", param_hint="ID")
+    _check_one_or_all(id, everything=everything)
     done = ask(store, url, lambda desk: desk.mailroom.resubmit(queue, id, reason=reason))
     if json:
         print_json(done)
     else:
         say(f"{done.resubmitted} put back into {queue}")
+
+
+@commands.command("discard")
+def discard(
+    *,
+    queue: QueueArgument,
+    id: DeadLetterArgument = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them, up to 5,000.")] = False,
+    reason: ReasonOption = None,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Drop a dead letter for good, or all of them."""
+    _check_one_or_all(id, everything=everything)
+    done = ask(store, url, lambda desk: desk.mailroom.discard(queue, id, reason=reason))
+    if json:
+        print_json(done)
+    else:
+        say(f"{done.discarded} dropped from {queue}")
+
+
+@commands.command("delete")
+def delete(
+    *,
+    queue: QueueArgument,
+    force: Annotated[bool, typer.Option("--force", help="With the messages that are in it.")] = False,
+    reason: ReasonOption = None,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Delete a queue, or a subscription (TOPIC:NAME); one that is not empty only with --force."""
+    gone = ask(store, url, lambda desk: desk.mailroom.delete(queue, force=force, reason=reason))
+    if json:
+        print_json(gone)
+    else:
+        say(f"queue {gone.name} is deleted" + (f"; messages dropped: {gone.messages:,}" if force else ""))
+
+
+def _check_one_or_all(id: str | None, *, everything: bool) -> None:
+    if (id is None) is not everything:
+        raise typer.BadParameter("name one dead letter, or say --all", param_hint="ID")

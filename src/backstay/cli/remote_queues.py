@@ -9,7 +9,14 @@ from typing import Any
 from backstay.agents.http_answers import HttpAnswer
 from backstay.domain.message import Sent
 from backstay.domain.task import check_id
-from backstay.mailroom import DeadLetter, PeekedMessage, QueueView, Resubmitted
+from backstay.mailroom import (
+    DeadLetter,
+    DeletedQueue,
+    Discarded,
+    PeekedMessage,
+    QueueView,
+    Resubmitted,
+)
 from backstay.views import Page
 
 Get = Callable[..., Awaitable[Any]]
@@ -17,12 +24,12 @@ Send = Callable[..., Awaitable[HttpAnswer]]
 
 
 class RemoteMailroom:
-    """Asks through ``get`` and ``post``, which know the server; ``put`` tells the status as well."""
+    """Asks through ``get`` and ``post``, which know the server; ``send`` tells the status as well."""
 
-    def __init__(self, *, get: Get, post: Get, put: Send) -> None:
+    def __init__(self, *, get: Get, post: Get, send: Send) -> None:
         self._get = get
         self._post = post
-        self._put = put
+        self._send = send
 
     async def queues(self, *, after: str | None = None, limit: int = 100) -> Page[QueueView]:
         page: Page[QueueView] = await self._get(
@@ -31,8 +38,12 @@ class RemoteMailroom:
         return page
 
     async def declare(self, name: str, **options: Any) -> tuple[QueueView, bool]:
-        answer = await self._put("PUT", _of(name), json=_given(options))
+        answer = await self._send("PUT", _of(name), json=_given(options))
         return answer.json(QueueView), answer.status == HTTPStatus.CREATED
+
+    async def delete(self, name: str, *, force: bool = False, reason: str | None = None) -> DeletedQueue:
+        params = _given({"force": "true" if force else None, "reason": reason})
+        return (await self._send("DELETE", _of(name), params=params)).json(DeletedQueue)
 
     async def send(self, to: str, body: Any, *, topic: bool = False, **options: Any) -> Sent:
         where = ("topics", check_id(to, name="name of the topic")) if topic else _of(to)
@@ -59,6 +70,11 @@ class RemoteMailroom:
             Resubmitted, *_of(queue), "dead", *which, "resubmit", json={"reason": reason}
         )
         return done
+
+    async def discard(self, queue: str, id: str | None = None, *, reason: str | None = None) -> Discarded:
+        which = () if id is None else (check_id(id),)
+        path = (*_of(queue), "dead", *which)
+        return (await self._send("DELETE", path, params=_given({"reason": reason}))).json(Discarded)
 
 
 def _of(queue: str) -> tuple[str, str]:

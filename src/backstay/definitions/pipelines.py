@@ -54,6 +54,8 @@ class StartSink:
 
     workflow: Workflow[..., Any] | str
     id: Function | None = None
+    # By which the tasks can be listed.
+    attributes: Function | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +125,29 @@ class Pipeline:
 
     # Sinks
 
-    def start(self, workflow: Workflow[..., Any] | str, *, id: Function | None = None) -> Pipeline:
+    def start(
+        self,
+        workflow: Workflow[..., Any] | str,
+        *,
+        id: Function | None = None,
+        attributes: Function | None = None,
+    ) -> Pipeline:
         """Start a task for each event, exactly once: tasks and checkpoint are one transaction.
 
         ``id`` names the task by what the last stage gave; without it an event has a task of its own.
+        ``attributes`` gives those that the task can be listed by.
         """
         self._check_open(".start")
         if not isinstance(workflow, (Workflow, str)):
             raise InvalidDefinition(
                 f"{self!r}: {workflow!r} is not a workflow; decorate it with @app.workflow"
             )
-        if id is not None and not _is_plain(id):
-            raise InvalidDefinition(f"{self!r}: id must be a plain function of what the last stage gives")
-        return self._ending_in(StartSink(workflow, id))
+        for name, function in (("id", id), ("attributes", attributes)):
+            if function is not None and not _is_plain(function):
+                raise InvalidDefinition(
+                    f"{self!r}: {name} must be a plain function of what the last stage gives"
+                )
+        return self._ending_in(StartSink(workflow, id, attributes))
 
     def via(
         self,

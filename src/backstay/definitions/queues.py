@@ -39,6 +39,7 @@ class QueueDefinition(msgspec.Struct, frozen=True, kw_only=True):
     ttl: timedelta | None = None
     dead_letter_expired: bool = False
     sessions: bool = False
+    max_messages: int | None = None
 
     def terms(self, settings: Settings) -> Queue:
         return Queue(
@@ -49,6 +50,7 @@ class QueueDefinition(msgspec.Struct, frozen=True, kw_only=True):
             ttl=self.ttl,
             dead_letter_expired=self.dead_letter_expired,
             sessions=self.sessions,
+            max_messages=settings.max_messages if self.max_messages is None else self.max_messages,
         )
 
 
@@ -80,6 +82,7 @@ def queue_definition(
     ttl: Duration | None = None,
     dead_letter_expired: bool = False,
     sessions: bool = False,
+    max_messages: int | None = None,
 ) -> QueueDefinition:
     """What these options declare. Raises InvalidRequest, naming the one that is wrong."""
     declared = QueueDefinition(
@@ -90,6 +93,7 @@ def queue_definition(
         ttl=None if ttl is None else duration(ttl, name="ttl"),
         dead_letter_expired=dead_letter_expired,
         sessions=sessions,
+        max_messages=max_messages,
     )
     checked_queue(declared.terms(Settings()))
     return declared

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from backstay.domain.control import Subject
-from backstay.domain.target import task_target
+from backstay.domain.target import queue_target, task_target
 
 
 class AlertKind(StrEnum):
@@ -20,6 +20,8 @@ class AlertKind(StrEnum):
     AGENT_PAUSED = "agent_paused"  # too many recoveries of one agent's steps
     SUBMISSION_CONFLICT = "submission_conflict"  # a message names a task that has other content
     QUARANTINE = "quarantine"  # a group sets events aside that it cannot process
+    DEAD_LETTER = "dead_letter"  # messages of a queue were set aside
+    QUEUE_FULL = "queue_full"  # a queue takes no more messages
 
 
 #: Which alert tells of a pause that the supervisor made.
@@ -53,3 +55,23 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 def of_task(kind: AlertKind, task_id: str, *, message: str, step: str | None = None) -> NewAlert:
     return NewAlert(kind=kind, message=message, target=task_target(task_id), task_id=task_id, step=step)
+
+
+# Of a queue: called for once, until somebody has taken that up.
+
+
+def of_dead_letter(queue: str, *, id: str, reason: str) -> NewAlert:
+    return NewAlert(
+        kind=AlertKind.DEAD_LETTER,
+        message=f"messages of queue {queue} were set aside, first {id}: {reason};"
+        f" `backstay queues dead {queue}` lists them",
+        target=queue_target(queue),
+    )
+
+
+def of_full_queue(queue: str, *, limit: int) -> NewAlert:
+    return NewAlert(
+        kind=AlertKind.QUEUE_FULL,
+        message=f"queue {queue} is full: it holds {limit:,} messages (max_messages) and takes no more",
+        target=queue_target(queue),
+    )

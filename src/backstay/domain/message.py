@@ -3,6 +3,7 @@
 sent ──► waiting ──► ready ──► locked ──► completed: gone
              ▲         ▲          │
              └─────────┴──────────┼── abandoned, released, or the lock ran out
+                                  ├── deferred: set aside by its receiver, who asks for it by its number
                                   └── dead: set aside, with a reason, until a person resubmits it
 
 A message of a session is *behind* while another of the same session comes before it.
@@ -18,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from backstay.domain.alert import NewAlert
+from backstay.domain.bound import MESSAGES_MOST, MESSAGES_USUAL
 from backstay.domain.durations import LONGEST, describe
 from backstay.domain.task import check_id
 from backstay.domain.text import is_text
@@ -61,6 +63,7 @@ class MessageState(StrEnum):
     BEHIND = "behind"  # another message of its session comes first
     WAITING = "waiting"  # not before an instant: scheduled, or abandoned with a delay
     LOCKED = "locked"  # somebody received it, and has not said what became of it
+    DEFERRED = "deferred"  # whoever received it asks for it later, by its number
     DEAD = "dead"  # set aside
 
 
@@ -80,6 +83,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     dead_letter_expired: bool = False
     # Whether every message must belong to a session; else one may.
     sessions: bool = False
+    # So many messages may be in it, those that were set aside included; it then takes no more.
+    max_messages: int = MESSAGES_USUAL
 
 
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +103,8 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
     # Not to be received before this instant; None: at once.
     at: datetime | None = None
     ttl: timedelta | None = None
+    # Whether whoever has room gets it though others have none, and nobody is told; else all do, or none.
+    droppable: bool = False
 
 
 class Placed(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +164,7 @@ class Action(StrEnum):
     COMPLETE = "complete"  # it is done
     ABANDON = "abandon"  # it failed; the delivery counts
     RELEASE = "release"  # nobody tried; the delivery does not count
+    DEFER = "defer"  # not now; whoever received it asks for it by its number
     DEAD_LETTER = "dead-letter"  # it will never succeed
 
 
@@ -171,17 +179,6 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     detail: str | None = None
     # Calls a person, in the same commit.
     alert: NewAlert | None = None
-
-
-class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue and how many messages are in it, counted no further than was asked for."""
-
-    queue: Queue
-    ready: int
-    behind: int
-    waiting: int
-    locked: int
-    dead: int
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
@@ -300,6 +297,8 @@ def checked_queue(queue: Queue) -> Queue:
     _within("lock", queue.lock, LOCK_LEAST, LOCK_MOST)
     if not 1 <= queue.max_deliveries <= DELIVERIES_MOST:
         raise InvalidRequest(f"max_deliveries is {queue.max_deliveries}; it must be 1 to {DELIVERIES_MOST:,}")
+    if not 1 <= queue.max_messages <= MESSAGES_MOST:
+        raise InvalidRequest(f"max_messages is {queue.max_messages}; it must be 1 to {MESSAGES_MOST:,}")
     _within("dedup", queue.dedup, timedelta(0), DEDUP_MOST)
     if queue.ttl is not None:
         _within("ttl", queue.ttl, timedelta(milliseconds=1), LONGEST)
@@ -343,6 +342,12 @@ def checked_properties(given: object, *, name: str = "properties") -> dict[str, 
 def checked_limit(number: object, *, name: str = "max") -> int:
     if type(number) is not int or not 1 <= number <= RECEIVE_MAX:
         raise InvalidRequest(f"{name} is {number!r}; ask for 1 to {RECEIVE_MAX:,} messages")
+    return number
+
+
+def checked_sequence(number: object) -> int:
+    if type(number) is not int or not 1 <= number < 10**_DIGITS_MAX:
+        raise InvalidRequest(f"{number!r:.40} is no sequence number; a message has it as its sequence")
     return number
 
 

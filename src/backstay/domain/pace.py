@@ -84,8 +84,7 @@ class _Usual:
 
     def __init__(self) -> None:
         self.best: float | None = None
-        self._rise = 1.0
-        self._forget()
+        self._seconds, self._number, self._rise = 0.0, 0, 1.0
 
     def learn(self, seconds: float, *, of: int, rise: float) -> None:
         """Follow the mean of every ``of`` calls; upwards as far as each of them allows."""
@@ -99,12 +98,7 @@ class _Usual:
             self.best = mean
         else:
             self.best += (mean - self.best) * (FALL if mean < self.best else self._rise)
-        self._forget()
-
-    def _forget(self) -> None:
-        self._seconds = 0.0
-        self._number = 0
-        self._rise = 1.0
+        self._seconds, self._number, self._rise = 0.0, 0, 1.0
 
 
 class Governor:

@@ -193,6 +193,8 @@ def _notice(
             "status": status.value,
             "correlation_id": known.id,
         },
+        # A listener that is dead must not hold up the task, nor fill the store.
+        droppable=True,
     )
     return Notice(key=known.key, status=status, sequence=sequence, at=at, message=message)
 

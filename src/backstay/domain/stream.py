@@ -106,6 +106,14 @@ class Slice(msgspec.Struct, frozen=True):
     next: int
 
 
+class Unread(msgspec.Struct, frozen=True):
+    """The events of a key that a group has yet to pass, as far as somebody looked."""
+
+    events: list[Event]
+    # Whether there may be more that was not looked through.
+    more: bool
+
+
 class PartitionStanding(msgspec.Struct, frozen=True, kw_only=True):
     """What there is in a partition: offsets from ``first`` up to, and without, ``end``."""
 

@@ -59,3 +59,28 @@ class Allowance:
             self._counts += 1
             self._counted_at = self._clock.monotonic()
             self._left = self._max_pending - waiting - self._granted
+
+
+class Share:
+    """What one partition has of an allowance, for what is in its hands."""
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._allowance = allowance
+        self._granted = 0
+
+    async def take(self, wanted: int) -> int:
+        granted = await self._allowance.take(wanted)
+        self._granted += granted
+        return granted
+
+    def keep(self, needed: int) -> None:
+        """Give back what is more than ``needed``: read in vain, filtered, or set aside."""
+        unused = max(0, self._granted - needed)
+        self._granted -= unused
+        self._allowance.give_back(unused)
+
+    def written(self, tasks: int) -> None:
+        # What was in quarantine is started without having been allowed: a person wanted it.
+        granted = min(tasks, self._granted)
+        self._granted -= granted
+        self._allowance.written(granted)

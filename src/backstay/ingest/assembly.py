@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from backstay.definitions.batches import BatchDefinition
 from backstay.definitions.pipelines import PipelineDefinition, StartSink, ViaSink
@@ -22,16 +22,16 @@ from backstay.ingest.starter import Starter
 from backstay.ingest.tally import Tally
 from backstay.ingest.via import Via
 
-# Of asynchronous stages before ``.start``.
-CONCURRENCY = 1_000
+# So many events are at work at once in asynchronous stages that end in a task.
+CONCURRENCY: Final = 1_000
 
 
 def pipeline_of(declared: PipelineDefinition, services: Services) -> Pipeline:
-    make = (
-        _starting(declared, declared.sink, services)
-        if isinstance(declared.sink, StartSink)
-        else _via(declared, declared.sink, services)
-    )
+    sink = declared.sink
+    if isinstance(sink, StartSink):
+        make = _starting(declared, sink, services)
+    else:
+        make = _through(declared, sink, services)
     return Pipeline(Group(declared.stream, declared.group), make, services)
 
 
@@ -69,7 +69,7 @@ def _starting(declared: PipelineDefinition, sink: StartSink, services: Services)
     return make
 
 
-def _via(declared: PipelineDefinition, sink: ViaSink, services: Services) -> MakeFlow:
+def _through(declared: PipelineDefinition, sink: ViaSink, services: Services) -> MakeFlow:
     stages = Stages(declared.stages)
     slots = Slots(sink.concurrency)
     via = Via(sink, complete_by=services.settings.agent_complete_by, chance=services.random.random)

@@ -44,17 +44,13 @@ class BatchFlow(Flow):
         self._handling = 0
         # Everything below was handed over and is behind us, whether the handler called it finished or not.
         self._handled_to = self._next
-        self._settling: set[int] = set()
+        self._slice_max = declared.max_events
         self._idle = asyncio.Event()
         self._idle.set()
 
     @property
     def in_flight(self) -> int:
         return self._handling
-
-    @property
-    def trying_again(self) -> set[int]:
-        return {one.id for one in self._again} | self._settling
 
     def silent_seconds(self) -> float:
         return 0.0 if self._handling else super().silent_seconds()
@@ -121,16 +117,18 @@ class BatchFlow(Flow):
             if self._draining:
                 return  # Whoever reads this partition next gets it again.
             delay = self._delay(tries, failure)
-            if delay is not None:
-                await asyncio.sleep(delay)
-            elif len(batch) > 1:
-                for one in batch:
-                    await self._deliver([one])
+            if delay is None:
+                await self._give_up(batch, failure)
                 return
-            else:
-                for one in batch:  # One, or none if it was called finished before it failed.
-                    await self._set_aside(one, failure)
-                return
+            await asyncio.sleep(delay)
+
+    async def _give_up(self, batch: Sequence[EventRecord], failure: Exception) -> None:
+        """Take a batch apart, of which one may be good and the other not; set aside what is one event."""
+        for one in batch:
+            if len(batch) == 1:
+                await self._set_aside(one, failure)
+            elif not self._draining:
+                await self._deliver([one])
 
     async def _handle(self, batch: Sequence[EventRecord], *, again: bool = False) -> Exception | None:
         """Call the handler once; what it raised. Raises LeaseLost when the partition is another's."""
@@ -169,7 +167,7 @@ class BatchFlow(Flow):
 
     async def say(self, to: int) -> None:
         """Everything below ``to`` is finished. Raises LeaseLost when the partition is another's."""
-        self.tally.judged(1, [], to=to)
+        self.tally.judged(max(1, to - self.tally.mark.low), [], to=to)
         await self._write()
 
     async def _write(self) -> None:

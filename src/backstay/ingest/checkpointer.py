@@ -35,6 +35,7 @@ class Checkpointer:
         self._owner = owner
         self._quarantine_max = settings.quarantine_max
         self._clock = clock
+        self._followed: set[Tally] = set()
         # With something to write, now or later; those that were written are at the end.
         self._noted: dict[Tally, None] = {}
         self._called = asyncio.Event()
@@ -46,14 +47,17 @@ class Checkpointer:
         self.pulse = Pulse(clock)
 
     def follow(self, tally: Tally) -> None:
+        self._followed.add(tally)
         tally.noted = self._note
 
     def leave(self, tally: Tally) -> None:
         """Nothing more is written of it: the partition is another's."""
-        tally.noted = lambda _: None
+        self._followed.discard(tally)
         self._noted.pop(tally, None)
 
     def _note(self, tally: Tally) -> None:
+        if tally not in self._followed:
+            return
         self._noted[tally] = None
         if tally.due_in() == 0.0:
             self._called.set()
@@ -141,7 +145,7 @@ class Checkpointer:
             tally.lost()
             return
         tally.failed()
-        self._noted[tally] = None
+        self._note(tally)
         if isinstance(answer, QuarantineFull):
             self._stall(tally, answer)
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from backstay.domain.stream import EventRecord, Holding, Quarantined, Slice
 from backstay.errors import BackstayError, LeaseLost, OffsetAhead
-from backstay.ingest.allowance import Allowance
+from backstay.ingest.allowance import Share
 from backstay.ingest.budget import cost
 from backstay.ingest.keeper import within
 from backstay.ingest.lookout import Lookout
@@ -49,14 +49,16 @@ class Flow(ABC):
         self._budget = services.budget
         self._window = services.settings.window
         self._lot = max(1, min(LOT, self._window // LOT_OF_WINDOW))
+        self._slice_max = SLICE_MAX
         # Something changed: there may be room, or something to read.
         self._wake = asyncio.Event()
         self._draining = False
         #: The partition is another's by now.
         self.lost = False
         self._looked = False
-        # What a person wants processed again, and all that was ever taken up of that.
+        # What a person wants processed again; and what of that was taken up and is not written yet.
         self._again: deque[Quarantined] = deque()
+        self._settling: set[int] = set()
         self._bytes = 0
 
     # Run
@@ -75,7 +77,7 @@ class Flow(ABC):
         """Read once and process what came to its end; how many that were."""
         again = [self._again.popleft() for _ in range(len(self._again))]
         await self._take_again(again)
-        found = await self._read(min(SLICE_MAX, self._window))
+        found = await self._read(min(self._slice_max, self._window))
         await self._take(found)
         await self._rest()
         return len(again) + len(found.events)
@@ -102,14 +104,9 @@ class Flow(ABC):
 
     def try_again(self, events: Sequence[Quarantined]) -> None:
         """A person wants these processed once more."""
-        known = self.trying_again
+        known = self._settling.union(one.id for one in self._again)
         self._again.extend(one for one in events if one.id not in known)
         self._wake.set()
-
-    @property
-    @abstractmethod
-    def trying_again(self) -> set[int]:
-        """The numbers in quarantine of what is to be processed again, and is not written yet."""
 
     # What each kind does
 
@@ -150,7 +147,9 @@ class Flow(ABC):
         if not self._is_more() or not self._has_room() or (limit := await self._demand()) <= 0:
             await within(PULSE_SECONDS, self._wake)
             return
-        await self._take(await self._read(limit))
+        found = await self._read(limit)
+        if not self._draining:  # Else it is left to whoever reads this partition next.
+            await self._take(found)
 
     @property
     def _position(self) -> int:
@@ -205,9 +204,9 @@ class Flow(ABC):
             await within(PULSE_SECONDS, self._wake)
             self._wake.clear()
 
-    async def _allowed(self, allowance: Allowance, wanted: int) -> int:
+    async def _allowed(self, share: Share, wanted: int) -> int:
         """How many tasks may be started now; waits until some may."""
-        while not (granted := await allowance.take(wanted)) and not self._draining:
+        while not (granted := await share.take(wanted)) and not self._draining:
             self.pulse.felt()
         return granted
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from backstay.domain.stream import EventRecord, Holding, Quarantined, Slice
-from backstay.ingest.allowance import Allowance
+from backstay.ingest.allowance import Allowance, Share
 from backstay.ingest.budget import cost
 from backstay.ingest.flow import SLICE_MAX, Flow
 from backstay.ingest.lanes import Held, Lanes
@@ -48,11 +48,9 @@ class LaneFlow(Flow):
         self._stages = stages
         self._sink = sink
         self._slots = slots
-        self._allowance = allowance
-        self._granted = 0
+        self._share = None if allowance is None else Share(allowance)
         self._lanes = Lanes()
         self._workers: set[asyncio.Task[None]] = set()
-        self._settling: set[int] = set()
         # Up to here something was begun.
         self._begun = -1
         self._resting = asyncio.Event()
@@ -64,10 +62,6 @@ class LaneFlow(Flow):
     @property
     def in_flight(self) -> int:
         return len(self._workers)
-
-    @property
-    def trying_again(self) -> set[int]:
-        return {one.id for one in self._again} | self._settling
 
     async def run(self) -> None:
         try:
@@ -90,9 +84,13 @@ class LaneFlow(Flow):
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-        self._give_back(self._granted)
         self.let_go()
         self._resting.set()
+
+    def let_go(self) -> None:
+        super().let_go()
+        if self._share is not None:
+            self._share.keep(0)
 
     # Read
 
@@ -103,14 +101,10 @@ class LaneFlow(Flow):
         if room < self._lot:
             return 0
         limit = min(room, SLICE_MAX)
-        if self._allowance is None:
+        if self._share is None:
             return limit
-        # Neither in hand nor started: read in vain, filtered, or set aside.
-        unused = self._granted - self.tally.starts_unwritten - self.tally.mark.unfinished
-        self._give_back(max(0, unused))
-        granted = await self._allowed(self._allowance, limit)
-        self._granted += granted
-        return granted
+        self._share.keep(self.tally.starts_unwritten + self.tally.mark.unfinished)
+        return await self._allowed(self._share, limit)
 
     async def _take(self, found: Slice) -> None:
         mark = self.tally.mark
@@ -162,7 +156,7 @@ class LaneFlow(Flow):
             if monotonic() > turn_ends:
                 await asyncio.sleep(0)
                 turn_ends = monotonic() + TURN_SECONDS
-            held = None if self._slots.wanted else self._lanes.begin()
+            held = None if self._slots.wanted_beside(self._begin) else self._lanes.begin()
         if self._lanes.ready:
             self._slots.call_when_free(self._begin)
 
@@ -194,13 +188,6 @@ class LaneFlow(Flow):
 
     def _written(self, advance: Advance) -> None:
         self._settling.difference_update(advance.settled)
-        if self._allowance is not None:
-            written = min(len(advance.starts), self._granted)
-            self._granted -= written
-            self._allowance.written(written)
+        if self._share is not None:
+            self._share.written(len(advance.starts))
         self._wake.set()
-
-    def _give_back(self, number: int) -> None:
-        if self._allowance is not None:
-            self._granted -= number
-            self._allowance.give_back(number)

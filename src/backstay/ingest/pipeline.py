@@ -59,7 +59,9 @@ class Pipeline:
         return sum(flow.in_flight for flow in self.flows.values())
 
     def silent_seconds(self) -> float:
-        return max(self.pulse.silent_seconds(), *[one.silent_seconds() for one in self.flows.values()], 0.0)
+        # Flows that drain read nothing more: they are silent, and right to be.
+        flows = [] if self._draining else self.flows.values()
+        return max([self.pulse.silent_seconds(), *(flow.silent_seconds() for flow in flows)])
 
     # Run
 
@@ -88,13 +90,15 @@ class Pipeline:
 
     async def drain(self) -> None:
         """Read nothing more, finish what was begun, write the last checkpoint, let others take over."""
-        self._draining = True
         async with self._holding:
-            await asyncio.gather(*(flow.drain() for flow in self.flows.values()))
-            await self._write_all()
-            holdings = [flow.holding for flow in self.flows.values()]
-            self.flows.clear()
-            await self._holder.release(holdings)
+            self._draining = True
+        await asyncio.gather(*(flow.drain() for flow in self.flows.values()))
+        await self._write_all()
+        drained = [*self.flows.values()]
+        self.flows.clear()
+        for flow in drained:
+            self._services.checkpointer.leave(flow.tally)
+        await self._holder.release([flow.holding for flow in drained])
 
     async def _keep_holding(self) -> None:
         while True:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from backstay.domain.stream import EventRecord, Holding, NewQuarantined, Quarantined, Slice
-from backstay.ingest.allowance import Allowance
+from backstay.ingest.allowance import Allowance, Share
 from backstay.ingest.budget import cost
 from backstay.ingest.flow import SLICE_MAX, Flow, written_bytes
 from backstay.ingest.lookout import Lookout
@@ -41,11 +41,8 @@ class SliceFlow(Flow):
         super().__init__(holding, tally, lookout, services)
         self._stages = stages
         self._starter = starter
-        self._allowance = allowance
-        # What may be started of what is in hand.
-        self._granted = 0
+        self._share = Share(allowance)
         self._judging = 0
-        self._settling: set[int] = set()
         self._at_rest = asyncio.Event()
         self._at_rest.set()
         tally.written = self._written
@@ -54,26 +51,16 @@ class SliceFlow(Flow):
     def in_flight(self) -> int:
         return self._judging
 
-    @property
-    def trying_again(self) -> set[int]:
-        return {one.id for one in self._again} | self._settling
-
     def let_go(self) -> None:
         super().let_go()
-        self._allowance.give_back(self._granted)
-        self._granted = 0
+        self._share.keep(0)
 
     async def _demand(self) -> int:
-        self._give_back_unused()
+        self._share.keep(self.tally.starts_unwritten)
         room = self._window - self.tally.unwritten
-        if room < self._lot:
-            return 0
-        granted = await self._allowed(self._allowance, min(room, SLICE_MAX))
-        self._granted += granted
-        return granted
+        return await self._allowed(self._share, min(room, SLICE_MAX)) if room >= self._lot else 0
 
     async def _take(self, found: Slice) -> None:
-        """Judge what was read; what cannot be started after all need not be allowed."""
         self._at_rest.clear()
         self._judging = len(found.events)
         try:
@@ -83,7 +70,8 @@ class SliceFlow(Flow):
         finally:
             self._judging = 0
             self._at_rest.set()
-        self._give_back_unused()
+        # At once: others may be waiting for what is not needed here.
+        self._share.keep(self.tally.starts_unwritten)
 
     async def _take_again(self, events: Sequence[Quarantined]) -> None:
         self._settling.update(one.id for one in events)
@@ -125,16 +113,8 @@ class SliceFlow(Flow):
     async def _rest(self) -> None:
         await self._at_rest.wait()
 
-    def _give_back_unused(self) -> None:
-        unused = self._granted - self.tally.starts_unwritten
-        if unused > 0:
-            self._granted -= unused
-            self._allowance.give_back(unused)
-
     def _written(self, advance: Advance) -> None:
-        granted = min(len(advance.starts), self._granted)
-        self._granted -= granted
-        self._allowance.written(granted)
+        self._share.written(len(advance.starts))
         self._settling.difference_update(advance.settled)
         self._release(written_bytes(advance))
         self._wake.set()

@@ -13,10 +13,9 @@ class Slots:
         # In the order in which they came; each stands in line once.
         self._line: dict[Callable[[], None], None] = {}
 
-    @property
-    def wanted(self) -> bool:
-        """Whether somebody else stands in line."""
-        return bool(self._line)
+    def wanted_beside(self, called: Callable[[], None]) -> bool:
+        """Whether anybody but this one stands in line."""
+        return len(self._line) > (called in self._line)
 
     def take(self) -> bool:
         if not self._free:

@@ -18,6 +18,7 @@ class Starter:
     def __init__(self, pipeline: PipelineDefinition, sink: StartSink, door: Door) -> None:
         self._workflow = sink.workflow
         self._id = sink.id
+        self._attributes = sink.attributes
         self._door = door
         self._prefix = f"{pipeline.stream}:{pipeline.group}"
 
@@ -31,7 +32,10 @@ class Starter:
     def _task(self, value: Any, record: EventRecord) -> NewTask:
         # Where no stage made anything else of it, the workflow gets what was sent.
         given = value.body if isinstance(value, Event) else value
-        return self._door.new_task(self._workflow, (given,), id=self._name(value, record))
+        attributes = None if self._attributes is None else self._attributes(value)
+        return self._door.new_task(
+            self._workflow, (given,), id=self._name(value, record), attributes=attributes
+        )
 
     def _name(self, value: Any, record: EventRecord) -> str:
         if self._id is None:

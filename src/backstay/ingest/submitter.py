@@ -52,8 +52,6 @@ class Submitter(Consumer):
             except LockLost:
                 held.lost = True
                 self._tell_lost(held)
-            except IdConflict as error:
-                await self._settle(held, partial(self._set_aside_with_alert, held.message, error))
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
@@ -90,10 +88,12 @@ class Submitter(Consumer):
 
     async def _refused(self, held: Held, error: Exception) -> None:
         """What can never succeed is set aside; all else is received again."""
-        if not isinstance(error, (Permanent, InvalidRequest)):
+        if isinstance(error, IdConflict):
+            await self._settle(held, partial(self._set_aside_with_alert, held.message, error))
+        elif isinstance(error, (Permanent, InvalidRequest)):
+            await self._settle(held, partial(held.message.dead_letter, _reason(error), repr(error)))
+        else:
             await self._failed(held, repr(error), error)
-            return
-        await self._settle(held, partial(held.message.dead_letter, _reason(error), repr(error)))
 
     async def _set_aside_with_alert(self, message: Message, error: IdConflict) -> None:
         """The task that is there stays as it is; a person has to tell which of the two is right."""

@@ -13,6 +13,7 @@ from datetime import timedelta
 from backstay.clock import Clock
 from backstay.domain.stream import EventRecord, Holding, NewQuarantined
 from backstay.domain.watermark import Watermark
+from backstay.observe import processed
 from backstay.store.groups import Advance, Start
 
 
@@ -22,6 +23,7 @@ class Tally:
     def __init__(self, holding: Holding, *, every: int, after: timedelta, clock: Clock) -> None:
         self.holding = holding
         self.mark = Watermark(holding.checkpoint or 0)
+        self._name = holding.group.stream, holding.group.name
         #: The last advance was refused, since there is no room in quarantine.
         self.stalled = False
         #: Called when something was noted; when it is written; when the partition is another's.
@@ -68,6 +70,7 @@ class Tally:
         if not self._finished:
             self._since = self._clock.monotonic()
         self._finished += events
+        processed[self._name] += events
         self.noted(self)
 
     # What the checkpointer asks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Final
@@ -25,6 +25,7 @@ from backstay.domain.message import (
     checked_limit,
     checked_priority,
     checked_properties,
+    checked_sequence,
 )
 from backstay.domain.status import destination
 from backstay.domain.task import check_id
@@ -52,6 +53,8 @@ class Exchange:
         self._random_bits = Random().getrandbits  # noqa: S311  Ids are no secrets.
         self._made: set[str] = set()
         self._made_topics: set[str] = set()
+        # Of a crowd that comes first, one makes the queue; each for itself, they would take all connections.
+        self._making = asyncio.Lock()
 
     def close(self) -> None:
         self.bell.close()
@@ -67,14 +70,9 @@ class Exchange:
 
     async def make(self, name: str) -> None:
         """Make the queue of this name if the application declares it, once."""
-        if name in self._made:
-            return
-        declared = self._registry.queues.get(name)
-        if declared is not None:
-            await self.queues.declare(declared.terms(self._settings), now=self._clock.now())
-            self._made.add(name)
-        elif (topic := self._registry.topic_of(name)) is not None:
-            await self.make_topic(topic)
+        if name not in self._made:
+            async with self._making:
+                await self._make(name)
 
     async def make_destination(self, reply_to: str | None) -> None:
         """The same for the queue or topic at which the submitter of a task wants to be told."""
@@ -84,17 +82,38 @@ class Exchange:
 
     async def make_topic(self, name: str) -> None:
         """The same for a topic with its subscriptions."""
-        subscriptions = self._registry.topics.get(name)
-        if subscriptions is None:
-            return
+        if not self._is_made(name):
+            async with self._making:
+                await self._make_topic(name)
+
+    async def _make(self, name: str) -> None:
+        declared = self._registry.queues.get(name)
+        if declared is None:
+            topic = self._registry.topic_of(name)
+            if topic is not None:
+                await self._make_topic(topic)
+        elif name not in self._made:
+            await self.queues.declare(declared.terms(self._settings), now=self._clock.now())
+            self._made.add(name)
+
+    async def _make_topic(self, name: str) -> None:
         now = self._clock.now()
         if name not in self._made_topics:
             await self.queues.declare_topic(name, now=now)
             self._made_topics.add(name)
-        for one in [*subscriptions.values()]:
+        for one in [*self._registry.topics[name].values()]:
             if one.queue.name not in self._made:
                 await self.queues.subscribe(one.subscription, one.queue.terms(self._settings), now=now)
                 self._made.add(one.queue.name)
+
+    def _is_made(self, topic: str) -> bool:
+        """Whether nothing is left to be made of a topic; of one that is not declared, nothing is."""
+        subscriptions = self._registry.topics.get(topic)
+        if subscriptions is None:
+            return True
+        return topic in self._made_topics and all(
+            one.queue.name in self._made for one in subscriptions.values()
+        )
 
     # Send
 
@@ -170,14 +189,15 @@ class Exchange:
         *,
         max: int = 1,
         wait: Duration | None = None,
+        at_most_once: bool = False,
     ) -> list[Message]:
-        """Up to ``max`` messages, each locked; none, if none comes within ``wait``."""
+        """Up to ``max`` messages, each locked, or gone (``at_most_once``); none, if none comes in time."""
         limit = checked_limit(max)
         give_up_at = asyncio.get_running_loop().time() + checked_wait(wait).total_seconds()
         await self.make(check_id(queue, name="name of the queue"))
         with self.bell.at(queue) as event:
             while True:
-                received = await self.take(queue, limit)
+                received = await (self._remove(queue, limit) if at_most_once else self.take(queue, limit))
                 if received or not await self._comes(queue, event, give_up_at):
                     return received
 
@@ -192,9 +212,25 @@ class Exchange:
 
     async def take(self, queue: str, limit: int) -> list[Message]:
         """What there is now, up to ``limit``; broken off, it leaves nothing locked."""
-        receiving = asyncio.ensure_future(
+        return await self._received(
             self.queues.receive(queue, limit=limit, secret=secrets.token_hex(8), now=self._clock.now())
         )
+
+    async def receive_deferred(self, queue: str, sequences: Sequence[int]) -> list[Message]:
+        """Those of these messages that were deferred, each locked, in the order of their numbers."""
+        checked_limit(len(sequences), name="number of sequence numbers")
+        await self.make(check_id(queue, name="name of the queue"))
+        secret, wanted = secrets.token_hex(8), [checked_sequence(one) for one in sequences]
+        return await self._received(
+            self.queues.receive_deferred(queue, wanted, secret=secret, now=self._clock.now())
+        )
+
+    async def _remove(self, queue: str, limit: int) -> list[Message]:
+        records = await self.queues.take(queue, limit=limit, now=self._clock.now())
+        return [as_message(record, None) for record in records]
+
+    async def _received(self, locking: Awaitable[list[MessageRecord]]) -> list[Message]:
+        receiving = asyncio.ensure_future(locking)
         try:
             records = await asyncio.shield(receiving)
         except asyncio.CancelledError:
@@ -218,6 +254,15 @@ class Exchange:
     async def renew(self, lock: Lock) -> datetime:
         """Raises LockLost."""
         [answer] = await self.renew_all([lock])
+        if isinstance(answer, BackstayError):
+            raise answer
+        return answer
+
+    async def rewrite(self, lock: Lock, body: Any) -> datetime:
+        """Raises LockLost, or a kind of InvalidRequest for what no message can hold."""
+        what = f"body of message {lock.id}"
+        encoded = check_size(encode(body, what), what, self._settings.payload_bytes_max)
+        answer = await self.queues.rewrite(lock, encoded, now=self._clock.now())
         if isinstance(answer, BackstayError):
             raise answer
         return answer

@@ -58,9 +58,18 @@ class QueueHandle:
         max: int = 1,
         *,
         wait: Duration | None = None,
+        at_most_once: bool = False,
     ) -> list[Message]:
-        """Up to ``max`` messages, locked for the queue's lock time; none, if none comes within ``wait``."""
-        return await self._exchange().receive(self.name, max=max, wait=wait)
+        """Up to ``max`` messages, locked for the queue's lock time; none, if none comes within ``wait``.
+
+        With ``at_most_once`` they are gone from the queue as they are received: nothing is to be said of
+        them, and what you do not finish, nobody does.
+        """
+        return await self._exchange().receive(self.name, max=max, wait=wait, at_most_once=at_most_once)
+
+    async def receive_deferred(self, *sequences: int) -> list[Message]:
+        """Messages that were deferred, by their sequence numbers; those that are not there are left out."""
+        return await self._exchange().receive_deferred(self.name, sequences)
 
     async def cancel(self, sequence: int) -> bool:
         """Take back a message that was sent to be received later; whether it was still waiting."""

@@ -32,6 +32,9 @@ class Settler(Protocol):
     async def renew(self, lock: Lock) -> datetime:
         """Until when the message is locked now. Raises LockLost."""
 
+    async def rewrite(self, lock: Lock, body: Any) -> datetime:
+        """The same for a message that holds something else from now on."""
+
 
 class Message:
     """What was sent, and the right to say what became of it.
@@ -91,6 +94,10 @@ class Message:
         """Nobody tried; it is to be received again, and this delivery does not count."""
         await self._settle(Action.RELEASE)
 
+    async def defer(self) -> None:
+        """Not now: only who asks for it by its ``sequence`` receives it again. It no longer expires."""
+        await self._settle(Action.DEFER)
+
     async def dead_letter(self, reason: str, detail: str | None = None) -> None:
         """It will never succeed: set it aside, with a reason, until a person resubmits it."""
         await self._settle(Action.DEAD_LETTER, reason=checked_reason(reason), detail=detail)
@@ -98,6 +105,15 @@ class Message:
     async def renew(self) -> datetime:
         """Keep it for the queue's lock time from now on; until when."""
         self.locked_until = await self._received_by.renew(self.lock)
+        return self.locked_until
+
+    async def rewrite(self, body: Any) -> datetime:
+        """Let it hold ``body`` from now on, whoever receives it next, and keep it; until when.
+
+        So a receiver that has come half way can write down how far: the next one goes on from there.
+        """
+        self.locked_until = await self._received_by.rewrite(self.lock, body)
+        self.body = body
         return self.locked_until
 
     async def _settle(
@@ -118,12 +134,14 @@ class Message:
     @property
     def _received_by(self) -> Settler:
         if self._settler is None:
-            raise InvalidRequest(f"message {self.id!r} was not received from a queue: it cannot be settled")
+            raise InvalidRequest(
+                f"message {self.id!r} was not received under a lock: there is nothing to settle"
+            )
         return self._settler
 
 
-def as_message(record: MessageRecord, settler: Settler) -> Message:
-    """What a receiver gets."""
+def as_message(record: MessageRecord, settler: Settler | None) -> Message:
+    """What a receiver gets; without a ``settler``, what is gone already."""
     return Message(
         record.id,
         msgspec.json.decode(record.body),

@@ -9,28 +9,27 @@ Verbs that many callers use at once take many messages: each of those is answere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from backstay.domain.audit import Act
 from backstay.domain.message import (
     Lock,
     MessageRecord,
     NewMessage,
     Queue,
-    QueueStanding,
     Sent,
     Settlement,
     Subscription,
 )
 from backstay.errors import BackstayError
+from backstay.messaging.care import QueueCare
 
 #: Called with the names of queues in which there may be something to receive; None: in any of them.
 Caller = Callable[[frozenset[str] | None], None]
 
 
-class Queues(Protocol):
+class Queues(QueueCare, Protocol):
     """The queues and topics of one store. Times are passed in; a shared store judges by its own clock."""
 
     # What there is
@@ -47,21 +46,14 @@ class Queues(Protocol):
         It gets what is sent from now on. Raises UnknownQueue where there is no such topic.
         """
 
-    async def standings(
-        self, *, names: Sequence[str] | None = None, after: str = "", limit: int, counted: int
-    ) -> list[QueueStanding]:
-        """Queues in the order of their names, and how many messages they hold, as far as ``counted``."""
-
-    async def topics(self) -> Mapping[str, list[Subscription]]:
-        """Every topic, with its subscriptions."""
-
     # The way in
 
     async def send(self, messages: Sequence[NewMessage], *, now: datetime) -> list[Sent | BackstayError]:
         """Put messages into queues. One that its sender named is sent once within the queue's window.
 
         What goes to a topic is copied to each subscription that matches, or to none if one refuses it.
-        An answer may be UnknownQueue or InvalidInput; the others are sent all the same.
+        An answer may be UnknownQueue, InvalidInput or QueueFull; the others are sent all the same. How full
+        a queue is may be known from a moment ago, but never does it refuse what was sent before.
         """
 
     async def cancel(self, queue: str, sequence: int, *, now: datetime) -> bool:
@@ -78,6 +70,17 @@ class Queues(Protocol):
         is set aside on the way. Raises UnknownQueue.
         """
 
+    async def take(self, queue: str, *, limit: int, now: datetime) -> list[MessageRecord]:
+        """The same, but nothing is locked: what is given is gone, whatever becomes of it."""
+
+    async def receive_deferred(
+        self, queue: str, sequences: Sequence[int], *, secret: str, now: datetime
+    ) -> list[MessageRecord]:
+        """Lock those of these messages that were deferred. Raises UnknownQueue.
+
+        Abandoned, or left until the lock ran out, they are deferred again, unless it was their last delivery.
+        """
+
     async def has_ready(self, queue: str, *, now: datetime) -> bool:
         """Whether a receive would find something: one cheap look, so that waiting writes nothing."""
 
@@ -87,21 +90,8 @@ class Queues(Protocol):
     async def renew(self, locks: Sequence[Lock], *, now: datetime) -> list[datetime | BackstayError]:
         """Keep messages for the queue's lock time from now on: until when, or ``LockLost``."""
 
+    async def rewrite(self, lock: Lock, body: bytes, *, now: datetime) -> datetime | BackstayError:
+        """Let a message that is locked hold something else, and keep it: until when, or ``LockLost``."""
+
     def listen(self, caller: Caller) -> Callable[[], None]:
         """Call ``caller`` when there may be something to receive; returns how to stop that."""
-
-    # Looking, and stepping in
-
-    async def peek(self, queue: str, *, limit: int) -> list[MessageRecord]:
-        """What would be received next, then what cannot be received now; nothing is locked or counted."""
-
-    async def dead(self, queue: str, *, after: int = 0, limit: int) -> list[MessageRecord]:
-        """What was set aside, by sequence number, with the reason."""
-
-    async def resubmit(
-        self, queue: str, ids: Sequence[str] | None, *, limit: int, act: Act, now: datetime
-    ) -> list[int]:
-        """Put dead letters back at the end of their queue, as if they had never been received.
-
-        All of them without ``ids``, up to ``limit``; the new sequence numbers. In the audit trail.
-        """

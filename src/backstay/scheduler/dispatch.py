@@ -423,7 +423,9 @@ class Dispatch:
     def _failed(
         self, call: StepCall, record: StepRecord, error: Failure, *, pause: timedelta | None = None
     ) -> None:
-        record = replace(record, failure_count=record.failure_count + 1, error=error)
+        # An attempt that the supervisor has ended, because nobody judged it in time, is counted already.
+        counted = record.ended_at is not None
+        record = replace(record, failure_count=record.failure_count + (not counted), error=error)
         hard_end = self._ledger.task.hard_end
         in_time = hard_end is None or self._services.clock.now() + (pause or _NOTHING) < hard_end
         repeatable = may_repeat(record, self._recovery, idempotent=call.step.idempotent)

@@ -65,6 +65,8 @@ class Advancing:
         self._outcomes: list[list[Outcome]] = [[] for _ in asked]
         # The latest of their times is the one that it is.
         self.now = max(now for _, now in asked)
+        #: Alerts that are new: to be told of once they are kept.
+        self.called: list[NewAlert] = []
 
     @property
     def moves(self) -> list[Move]:

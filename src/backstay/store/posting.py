@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
 import msgspec
 
-from backstay.domain.alert import NewAlert
+from backstay.domain.alert import NewAlert, of_dead_letter, of_full_queue
+from backstay.domain.bound import RETRY_AFTER
 from backstay.domain.message import (
+    TOO_MANY_DELIVERIES,
     Action,
     Lock,
     MessageState,
@@ -25,7 +27,7 @@ from backstay.domain.message import (
     parse_token,
     placed,
 )
-from backstay.errors import BackstayError, LockLost, UnknownQueue
+from backstay.errors import BackstayError, LockLost, QueueFull, UnknownQueue
 from backstay.store.rows import Row
 
 #: A message, and when it was sent.
@@ -37,7 +39,7 @@ Name = tuple[int, str]
 decode_properties: Final = msgspec.json.Decoder(dict[str, Property]).decode
 
 # Left in these, or nowhere at all, a message no longer holds up its session.
-_GONE: Final = (None, MessageState.DEAD)
+_GONE: Final = (None, MessageState.DEFERRED, MessageState.DEAD)
 
 
 class KnownQueue(NamedTuple):
@@ -82,9 +84,14 @@ class Posting:
         # Of each message its copies, by their places among all.
         self._of: list[list[int]] = [[] for _ in messages]
         self._names: list[Name] = []
-        self.copies: list[Copy] = []
-        #: The names of the queues by their keys, as far as they are written to.
-        self.queues: dict[int, str] = {}
+        self._copies: list[Copy] = []
+        # Those of the copies for which there is no room.
+        self._outside: set[int] = set()
+        #: The queues that are written to, by their keys, and how many messages go to each.
+        self.queues: dict[int, Queue] = {}
+        self.wanted: Counter[int] = Counter()
+        #: How many messages that may be dropped are, by the names of the queues that are full.
+        self.dropped: Counter[str] = Counter()
 
     @property
     def queue_names(self) -> list[str]:
@@ -111,11 +118,57 @@ class Posting:
         name = (copy.key, copy.new.id)
         if copy.until is not None and name in seen:
             return seen[name]
-        self.queues[known.key] = known.queue.name
-        self.copies.append(copy)
+        self.queues[known.key] = known.queue
+        self.wanted[known.key] += 1
+        self._copies.append(copy)
         if copy.until is not None:
-            seen[name] = len(self.copies) - 1
-        return len(self.copies) - 1
+            seen[name] = len(self._copies) - 1
+        return len(self._copies) - 1
+
+    @property
+    def copies(self) -> list[Copy]:
+        """What is to be written, unless it was sent before."""
+        if not self._outside:
+            return self._copies
+        return [copy for place, copy in enumerate(self._copies) if place not in self._outside]
+
+    def fits(self, room: Mapping[int, int]) -> bool:
+        """Whether there is room for everything, though nothing of it was sent before."""
+        return all(number <= room[key] for key, number in self.wanted.items())
+
+    def keep_within(self, room: Mapping[int, int], known: Container[Name]) -> None:
+        """Refuse what there is no room for; what is ``known`` was sent before, and needs none.
+
+        A message for which one of its queues has none goes to none of them, unless it may be dropped.
+        """
+        left = Counter(room)
+        decided: set[int] = set()
+        for place, mine in enumerate(self._of):
+            new = [copy for copy in mine if copy not in decided and not self._is_known(copy, known)]
+            decided.update(new)
+            full = [copy for copy in new if left[self._copies[copy].key] < 1]
+            outside = new if full and not self._messages[place][0].droppable else full
+            self._outside.update(outside)
+            left.subtract(self._copies[copy].key for copy in new if copy not in outside)
+            if not self._outside.isdisjoint(mine):
+                self._leave_out(place, [copy for copy in mine if copy in self._outside], full)
+
+    def _is_known(self, copy: int, known: Container[Name]) -> bool:
+        one = self._copies[copy]
+        return one.until is not None and (one.key, one.new.id) in known
+
+    def _leave_out(self, place: int, outside: Sequence[int], full: Sequence[int]) -> None:
+        queue = self.queues[self._copies[(full or outside)[0]].key]
+        if self._messages[place][0].droppable:
+            self.dropped.update(self.queues[self._copies[copy].key].name for copy in outside)
+        else:
+            self._errors[place] = QueueFull(queue.name, limit=queue.max_messages, retry_after=RETRY_AFTER)
+
+    @property
+    def alerts(self) -> list[NewAlert]:
+        """Of the queues that refused something, in the order of their names."""
+        full = {error.queue: error.limit for error in self._errors.values() if isinstance(error, QueueFull)}
+        return [of_full_queue(queue, limit=full[queue]) for queue in sorted(full)]
 
     @property
     def named(self) -> list[Name]:
@@ -125,7 +178,7 @@ class Posting:
     @property
     def ready_in(self) -> set[str]:
         """The queues in which something can be received now."""
-        return {self.queues[copy.key] for copy in self.copies if copy.placed.state is MessageState.READY}
+        return {self.queues[copy.key].name for copy in self.copies if copy.placed.state is MessageState.READY}
 
     @property
     def turns(self) -> list[tuple[int, str]]:
@@ -140,9 +193,10 @@ class Posting:
         for sequence, key, chosen in written:
             fresh[key, chosen].append(sequence)
         numbers: list[tuple[int, bool]] = []
-        for copy in self.copies:
+        for place, copy in enumerate(self._copies):
             name = (copy.key, copy.new.id)
-            numbers.append((fresh[name].popleft(), False) if fresh[name] else (known.get(name, 0), True))
+            is_new = bool(fresh[name]) and place not in self._outside
+            numbers.append((fresh[name].popleft(), False) if is_new else (known.get(name, 0), True))
         told: set[int] = set()
         return [self._answer(place, numbers, told) for place in range(len(self._messages))]
 
@@ -158,7 +212,7 @@ class Posting:
         return Sent(
             id=self._messages[place][0].id,
             sequence=max((numbers[copy][0] for copy in mine), default=0),
-            duplicate=bool(mine) and not new,
+            duplicate=bool(mine) and not new and self._outside.isdisjoint(mine),
         )
 
 
@@ -194,6 +248,11 @@ class Verdicts:
             if known is not None:
                 self._first.setdefault(known.sequence, place)
         self._found: dict[int, tuple[int, str | None, str | None]] = {}
+        self._are_dead: set[int] = set()
+        #: How many are gone, by the keys of their queues.
+        self.gone: Counter[int] = Counter()
+        #: Whom the store called for, of ``calls``.
+        self.called: list[NewAlert] = []
 
     @property
     def completed(self) -> list[Held]:
@@ -212,6 +271,10 @@ class Verdicts:
     def found(self, sequence: int, key: int, session: str | None, state: str | None = None) -> None:
         """The store has done as was said of this message, and leaves it in ``state``, or not at all."""
         self._found[sequence] = key, session, state
+        if state is None:
+            self.gone[key] += 1
+        elif state == MessageState.DEAD:
+            self._are_dead.add(sequence)
 
     @property
     def queues(self) -> dict[int, str]:
@@ -239,10 +302,18 @@ class Verdicts:
         return Counter(
             known.queue
             for known, one in self._each()
-            if one.action is Action.ABANDON
-            and self._is_found(known)
-            and self._found[known.sequence][2] == MessageState.DEAD
+            if one.action is Action.ABANDON and known.sequence in self._are_dead
         )
+
+    @property
+    def calls(self) -> list[NewAlert]:
+        """Of each queue of which something was set aside that does not call a person by itself, the first."""
+        first: dict[str, NewAlert] = {}
+        for known, one in self._each() if self._are_dead else ():
+            if known.sequence in self._are_dead and one.alert is None and known.queue not in first:
+                reason = one.reason if one.action is Action.DEAD_LETTER else TOO_MANY_DELIVERIES
+                first[known.queue] = of_dead_letter(known.queue, id=known.id, reason=reason or "")
+        return [first[queue] for queue in sorted(first)]
 
     @property
     def alerts(self) -> list[NewAlert]:

@@ -6,9 +6,20 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from backstay.domain.message import MessageRecord, MessageState, Queue, lock_token
+import msgspec
+
+from backstay.domain.message import (
+    MessageRecord,
+    MessageState,
+    Queue,
+    lock_token,
+)
+from backstay.domain.standing import QueueStanding
 from backstay.store.posting import Copy, KnownQueue, as_text, decode_properties
 from backstay.store.rows import Row, Values
+
+#: Where ``message_columns`` has the session.
+SESSION: Final = 4
 
 _STATES: Final = {state.value: state for state in MessageState}
 
@@ -33,7 +44,7 @@ class QueueShape:
 
     def known_queue(self, row: Row) -> KnownQueue:
         """From the columns of ``queue_columns``."""
-        key, name, lock, max_deliveries, dedup, ttl, dead_letter_expired, sessions = row
+        key, name, lock, max_deliveries, dedup, ttl, dead_letter_expired, sessions, max_messages = row
         queue = Queue(
             name=name,
             lock=self._spanned(lock),
@@ -42,8 +53,22 @@ class QueueShape:
             ttl=None if ttl is None else self._spanned(ttl),
             dead_letter_expired=bool(dead_letter_expired),
             sessions=bool(sessions),
+            max_messages=max_messages,
         )
         return KnownQueue(key, queue)
+
+    def standing(self, queue: Queue, counts: Row) -> QueueStanding:
+        """From the columns of ``counts_of``."""
+        ready, behind, waiting, locked, deferred, dead = counts
+        return QueueStanding(
+            queue=queue,
+            ready=ready,
+            behind=behind,
+            waiting=waiting,
+            locked=locked,
+            deferred=deferred,
+            dead=dead,
+        )
 
     def queue_values(self, queue: Queue) -> Values:
         """The parameters of ``put_queue``, but for the time."""
@@ -55,6 +80,7 @@ class QueueShape:
             "ttl": None if queue.ttl is None else self._span(queue.ttl),
             "dead_letter_expired": self._flag(queue.dead_letter_expired),
             "sessions": self._flag(queue.sessions),
+            "max_messages": queue.max_messages,
         }
 
     def copy_row(self, copy: Copy) -> tuple[Any, ...]:
@@ -85,7 +111,7 @@ class QueueShape:
             id=row[1],
             body=row[2],
             properties=decode_properties(row[3]) if row[3] != "{}" else {},
-            session=row[4],
+            session=row[SESSION],
             priority=row[5],
             state=_STATES[row[6]],
             delivery_count=row[7],
@@ -103,3 +129,8 @@ class QueueShape:
 
     def _read(self, stored: Any) -> datetime | None:
         return None if stored is None else self._instant(stored)
+
+
+def as_taken(record: MessageRecord) -> MessageRecord:
+    """A message that was removed as it was received: that delivery is in no row."""
+    return msgspec.structs.replace(record, delivery_count=record.delivery_count + 1)

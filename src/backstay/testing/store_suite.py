@@ -31,6 +31,7 @@ from backstay.testing.promises.listing import ListingPromises
 from backstay.testing.promises.operator import OperatorPromises
 from backstay.testing.promises.payloads import PayloadPromises
 from backstay.testing.promises.quarantine import QuarantinePromises
+from backstay.testing.promises.queue_alerts import QueueAlertPromises
 from backstay.testing.promises.records import RecordPromises
 from backstay.testing.promises.requests import RequestPromises
 from backstay.testing.promises.rounds import RoundPromises
@@ -57,6 +58,7 @@ class StoreSuite(
     ListenerPromises,
     ControlPromises,
     AlertPromises,
+    QueueAlertPromises,
     RecordPromises,
     StatusPromises,
     AcceptPromises,

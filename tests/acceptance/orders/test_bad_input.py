@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -113,11 +111,9 @@ def test_a_card_token_is_in_no_answer_and_no_log(tmp_path: Path):
         placed = orders.post(GOOD)
 
         assert placed.status == 202
-        assert GOOD["cardToken"] not in str([placed, orders.record(placed.content["OrderID"]), orders.all()])
+        assert GOOD["cardToken"] not in str([placed, orders.standing(placed.content["id"]), orders.all()])
         assert GOOD["cardToken"] not in orders.said()
 
 
 def nothing_there(orders: Orders) -> bool:
-    with closing(sqlite3.connect(orders.folder / "orders.db")) as connection:
-        rows = connection.execute("SELECT (SELECT count(*) FROM orders) + (SELECT count(*) FROM task)")
-        return bool(rows.fetchone() == (0,))
+    return orders.all() == [] and orders.rows("SELECT id FROM message UNION SELECT id FROM task") == []

@@ -171,6 +171,19 @@ async def test_an_append_that_breaks_a_rule_of_the_schema_fails_alone(feed: Feed
     assert sorted(await feed.bodies()) == ["good", "good too"]
 
 
+async def test_nothing_is_left_of_an_append_that_fails_at_its_last_event(feed: Feed):
+    await feed.declare("narrow", partitions=1)
+    # More than one statement writes, so that some of it was written when the last one is refused.
+    good = [feed.new(number) for number in range(1_100)]
+
+    with pytest.raises(Conflict):
+        await feed.append(*good, feed.new("bad", key="x" * 201), to="narrow")
+
+    assert await feed.bodies("narrow") == []
+    await feed.put("next", to="narrow")
+    assert await feed.bodies("narrow") == ["next"]
+
+
 async def test_a_value_that_no_column_takes_fails_alone(log: EmbeddedLog, feed: Feed, clock: ManualClock):
     wrong = NewEvent(body={"not": "bytes"})  # type: ignore[arg-type]
 

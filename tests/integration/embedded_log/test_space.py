@@ -84,6 +84,8 @@ async def test_ids_that_no_longer_count_go_as_new_ones_come(path: Path, feed: Fe
     await feed.declare(dedup=WINDOW)
     for number in range(40):
         await feed.append(*(feed.new(key, id=f"{number}-{key}") for key in range(50)))
+        nine_minutes_ago = [feed.new(key, id=f"{max(0, number - 9)}-{key}") for key in range(50)]
+        assert all(one.duplicate for one in await feed.put_all(*nine_minutes_ago))
         feed.clock.pass_time(MINUTE)
 
     # Ten minutes' worth counts, and a slot of five goes when the youngest in it is too old.

@@ -8,35 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.http_queues import LOCK, received, sent, settled
 from tests.support.serving import Served
-
-LOCK = timedelta(seconds=60)
-
-
-@pytest.fixture
-async def orders(served: Served) -> Served:
-    """A server with a queue."""
-    assert (await served.put("/v1/queues/orders")).status == 201
-    return served
-
-
-async def sent(served: Served, body: Any = None, **fields: Any) -> Any:
-    answer = await served.post("/v1/queues/orders/messages", {"body": body, **fields})
-    assert answer.status == 201, answer
-    return answer.json
-
-
-async def received(served: Served, query: str = "?max=10") -> list[Any]:
-    answer = await served.post(f"/v1/queues/orders/receive{query}")
-    assert answer.status == 200, answer
-    items: list[Any] = answer.json["items"]
-    return items
-
-
-async def settled(served: Served, message: Any, how: str, **said: Any) -> Any:
-    path = f"/v1/queues/orders/messages/{message['id']}/{how}"
-    return await served.post(path, {"lock_token": message["lock_token"], **said})
-
 
 # The way of a message
 

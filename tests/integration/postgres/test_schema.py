@@ -34,6 +34,7 @@ FRAGMENTS = {
     "is_free",
     "is_late",
     "message_columns",
+    "next_messages",
     "micros",
     "is_overdue",
     "is_overrun",
@@ -45,6 +46,7 @@ FRAGMENTS = {
     "queue_columns",
     "request_columns",
     "round_columns",
+    "shut_queues",  # It locks a table, and has no plan.
     "step_columns",
     "task_columns",
     "task_columns_light",
@@ -314,14 +316,15 @@ INSERT INTO payload (task_key, digest, body) SELECT key, 'digest', '1' FROM task
 INSERT INTO queue (name, lock_time, max_deliveries, dedup, dead_letter_expired, sessions, created_at)
 VALUES ('orders', '60s', 10, '10m', false, false, '2030-01-01');
 INSERT INTO message (queue_key, id, properties, session, priority, state, rank, enqueued_at, visible_at,
-                     lock_secret, delivery_count, reason, dead_at, body)
+                     lock_secret, delivery_count, reason, dead_at, deferred, body)
 SELECT 1, 'm' || n, '{}', CASE WHEN n % 3 = 0 THEN 's' || n % 50 END, 0, state, '2030-01-01', '2030-01-01',
        CASE WHEN state IN ('locked', 'waiting') THEN timestamptz '2030-01-02' END,
        CASE state WHEN 'locked' THEN 'secret' END, 1, CASE state WHEN 'dead' THEN 'no' END,
-       CASE state WHEN 'dead' THEN timestamptz '2030-01-01' END, '1'
+       CASE state WHEN 'dead' THEN timestamptz '2030-01-01' END, state = 'deferred', '1'
   FROM generate_series(1, 20000) n
  CROSS JOIN LATERAL (SELECT CASE WHEN n <= 19000 THEN 'dead' WHEN n % 3 = 0 THEN 'behind'
                                  WHEN n % 5 = 0 THEN 'locked' WHEN n % 7 = 0 THEN 'waiting'
+                                 WHEN n % 11 = 0 THEN 'deferred'
                                  ELSE 'ready' END) AS one (state);
 INSERT INTO checkpoint (stream, grp, partition, checkpoint, holder, epoch, updated_at)
 SELECT 's' || stream, 'g' || grp, partition, 7, 'instance-1', 1, '2030-01-01'
@@ -358,7 +361,10 @@ VALUES: dict[str, Any] = {
     "partition": 1,
     "partitions": [1, 2],
     "queue_keys": [1],
+    "queue": "orders",
     "queues": ["orders"],
+    "secret": "secret",
+    "sequence": 19_500,
     "secrets": ["secret"],
     "sequences": [19_500],
     "quarantined": [19_500],
@@ -371,7 +377,7 @@ VALUES: dict[str, Any] = {
 
 
 #: Only ever run in a transaction of a lane, which finds rows by their keys whatever the server believes.
-IN_TRANSACTION = {"dead_to_resubmit", "forget_ids"}
+IN_TRANSACTION = {"dead_of", "forget_ids", "purge_messages"}
 
 
 class Scan(NamedTuple):
@@ -474,6 +480,13 @@ every_mode = pytest.mark.parametrize("mode", ["force_custom_plan", "force_generi
         ("fresh_signals", "signal_pkey"),
         ("instance_epochs", "instance_live"),
         ("lock_messages", "message_ready"),
+        ("take_messages", "message_ready"),
+        ("lock_deferred", "message_pkey"),
+        ("rewrite_message", "message_pkey"),
+        ("levels_of", "message_ready"),
+        ("list_sessions", "message_session"),
+        ("peek_messages", "message_deferred"),
+        ("purge_messages", "message_deferred"),
         ("complete_messages", "message_pkey"),
         ("settle_messages", "message_pkey"),
         ("renew_locks", "message_pkey"),

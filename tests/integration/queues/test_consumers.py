@@ -33,6 +33,7 @@ def consumer_of(app: App, client: Client) -> Consumer:
 
 
 async def test_a_handled_message_is_completed(database: Database):
+    """CC-1."""
     app = App("shop")
     seen: list[Any] = []
 
@@ -201,6 +202,7 @@ async def test_a_handler_is_cancelled_when_its_lock_cannot_be_renewed_in_time(da
 
 
 async def test_no_more_run_at_a_time_than_declared_and_one_of_each_session(database: Database):
+    """SB-15, SC-1."""
     app = App("shop")
     running: Counter[str] = Counter()
     most = 0
@@ -227,6 +229,7 @@ async def test_no_more_run_at_a_time_than_declared_and_one_of_each_session(datab
 
 
 async def test_a_process_that_stops_gives_back_what_it_did_not_begin_uncounted(database: Database):
+    """SB-05, SQ-06."""
     app = App("shop")
     began = asyncio.Event()
 

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from backstay import App, InvalidRequest, Message, Submission
+from backstay import App, IdConflict, InvalidRequest, Message, Submission
 from backstay.client import Client
 from backstay.domain.message import TOO_MANY_DELIVERIES
 from backstay.ingest.keeper import Held
@@ -74,6 +74,7 @@ async def counter(database: Database, table: str) -> AsyncIterator[Desk]:
 
 
 async def test_a_message_becomes_a_row_and_a_task_that_runs(database: Database, table: str):
+    """IC-2."""
     app = desk(table, concurrency=4)
     async with app.run(database.store(), **FASTER):
         for number in range(10):
@@ -90,6 +91,7 @@ async def test_a_message_becomes_a_row_and_a_task_that_runs(database: Database, 
 
 
 async def test_the_same_order_twice_is_one_task_and_both_messages_are_done(database: Database, counter: Desk):
+    """IC-3, IC-4."""
     await counter.send("a")
     await counter.send("a")
 
@@ -100,6 +102,7 @@ async def test_the_same_order_twice_is_one_task_and_both_messages_are_done(datab
 
 
 async def test_without_an_id_the_task_is_called_as_its_message(database: Database):
+    """IC-5."""
     app = App("desk")
 
     @app.workflow
@@ -211,6 +214,27 @@ async def test_an_id_with_other_content_is_set_aside_with_an_alert_and_overwrite
     assert "alert=submission_conflict task_id=a" in caplog.text
     assert (await counter.client.task("a")).input == {"name": "a", "cents": 5}
     assert orders_of(database) == ["a"]
+
+
+async def test_a_function_that_finds_a_row_with_other_content_says_so_with_an_alert(
+    database: Database, table: str
+):
+    """SAS-26, also when the task of that row has been removed long ago."""
+    app = App("desk")
+
+    @app.submission("incoming")
+    async def accept(message: Message, connection: Any) -> Submission:
+        await execute(connection, f"INSERT INTO {table} VALUES ('a')")
+        raise IdConflict("a")
+
+    async for counter in at(app, database):
+        await counter.queue.send()
+        await counter.turn()
+        [dead] = await counter.dead()
+        [alert] = await counter.client._store.records.alerts(AlertFilter())
+        assert dead.reason.startswith("IdConflict: task 'a' exists already with other content")
+        assert (alert.kind, alert.target, alert.task_id) == ("submission_conflict", "queue:incoming", "a")
+    assert orders_of(database) == []
 
 
 async def test_whatever_else_it_raises_the_message_comes_again_and_at_last_is_set_aside(

@@ -12,8 +12,10 @@ from backstay import App, Recovery, Retry
 from backstay.clock import SystemClock
 from backstay.domain.breaker import BreakerState
 from backstay.domain.lease import Owner
-from backstay.domain.request import Request, request_of
+from backstay.domain.request import Failed, Request, reply_document, request_of
+from backstay.domain.step import Failure
 from backstay.store.base import AgentReport, NewInstance, Report, Store
+from backstay.store.requests import Answered
 from tests.support.databases import Database
 from tests.support.leading import seize_lead
 from tests.support.running import SOON, ends, eventually, until
@@ -43,6 +45,18 @@ class Hosts:
             lambda: self._store.requests.claim(owner, {"bank": 1}, now=CLOCK.now()), bool, what="a request"
         )
         return request_of(taken.body, task_key=taken.reference.task_key, remaining_seconds=1.0)
+
+    async def says_that_it_failed(self, request: Request) -> None:
+        reply = reply_document(Failed(Failure("Busy", "come again"), unsure=True))
+        assert await self._store.requests.answer([Answered(request.reference, reply)], now=CLOCK.now()) == [
+            True
+        ]
+
+    async def is_given_up(self) -> None:
+        """The supervisor ends every attempt that is under way, as if its complete-by had passed long ago."""
+        leader = await seize_lead(self._store, now=CLOCK.now())
+        late = CLOCK.now() + timedelta(hours=1)
+        assert await self._store.supervision.expire_steps(leader, grace=timedelta(0), now=late, limit=9) == 1
 
     async def dies(self, owner: Owner) -> None:
         """It is declared dead, and nobody else."""
@@ -153,3 +167,22 @@ async def test_a_host_that_hangs_past_the_complete_by_costs_an_attempt(database:
         [step] = await client.steps("t")
 
     assert step.failure_count == 1
+
+
+async def test_an_attempt_that_the_supervisor_ended_and_whose_failure_is_told_after_that_counts_once(
+    database: Database, hosts: Hosts
+):
+    app = shop(attempts=2)
+    async with scheduling(app, database) as client:
+        owner = await hosts.start()
+        handle = await client.submit("order", id="t")
+        request = await hosts.takes_up(owner)
+
+        await hosts.is_given_up()
+        await hosts.says_that_it_failed(request)
+
+        async with hosting(app, database):
+            assert await handle.result(SOON) == "receipt"
+        [step] = await client.steps("t")
+
+    assert (step.attempt, step.failure_count) == (2, 1)

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from backstay import App, Event
-from backstay.domain.stream import Group
+from backstay import App, Checkpoint, Event
+from backstay.clock import SystemClock
+from backstay.domain.stream import Group, Slice
 from backstay.errors import StoreUnavailable
+from backstay.messaging.embedded import EmbeddedLog
 from backstay.observe import OFFSET_AHEAD, PARTITION_LOST, counters
 from backstay.runtime import Running
 from backstay.settings import Settings
@@ -143,6 +145,44 @@ async def test_a_process_that_drains_ends_what_it_began_writes_that_and_lets_go(
         await asyncio.gather(reading, return_exceptions=True)
 
 
+async def test_what_is_read_while_a_process_drains_is_left_to_the_next(database: Database, tmp_path: Path):
+    seen: list[int] = []
+
+    async def note(event: Event) -> None:
+        seen.append(event.body)
+
+    app = through(note, partitions=1)
+    log = GatedLog(at(tmp_path)["streams"])
+    async with process(app, database.store(), tmp_path, log=log) as reader:
+        await reader.append(range(5))
+        reading = asyncio.create_task(reader.ingest.run())
+        await log.asked.wait()
+        await reader.ingest.drain()
+        log.gate.set()
+        await log.answered.wait()
+        await comes_true(lambda: all(task.done() for task in reader.pipeline._tasks.values()))
+
+        assert seen == []
+        assert await checkpoints(reader.store) == {0: None}
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+class GatedLog(EmbeddedLog):
+    """Gives nothing to read before its gate is open."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.asked, self.gate, self.answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def read(self, stream: str, partition: int, **how: Any) -> Slice:
+        self.asked.set()
+        await self.gate.wait()
+        found = await super().read(stream, partition, **how)
+        self.answered.set()
+        return found
+
+
 async def test_a_run_that_ends_writes_how_far_it_has_got(database: Database, tmp_path: Path):
     seen: list[int] = []
 
@@ -238,6 +278,44 @@ class _Away:
         if self._store.away:
             raise StoreUnavailable("the store is away")
         return await self._groups.advance(advances, **how)
+
+
+async def test_a_reader_that_waits_or_works_is_not_taken_for_deaf(database: Database, tmp_path: Path):
+    """EH-09: a handler that never returns blocks its partition, and nobody restarts the process for that."""
+    begun = Counter[str]()
+
+    async def hang(event: Event) -> None:
+        begun["via"] += 1
+        await asyncio.Event().wait()
+
+    async def hang_with_all(got: list[Event], checkpoint: Checkpoint) -> None:
+        begun["batch"] += 1
+        await asyncio.Event().wait()
+
+    app = through(hang)
+    app.batch(STREAM, group="b", max_wait="0ms")(hang_with_all)
+    clock = LeapingClock()
+    async with process(app, database.store(), tmp_path, clock=clock, window=1) as reader:
+        await reader.append(range(20))
+        reading = asyncio.create_task(reader.ingest.run())
+        await comes_true(lambda: begun == {"via": 2, "batch": 2})
+        clock.skip(60)
+        assert reader.ingest.silent_seconds() > 59
+        await comes_true(lambda: reader.ingest.silent_seconds() < 5)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+class LeapingClock(SystemClock):
+    """Seconds that never jump, but for once."""
+
+    _skipped = 0.0
+
+    def skip(self, seconds: float) -> None:
+        self._skipped += seconds
+
+    def monotonic(self) -> float:
+        return SystemClock.monotonic() + self._skipped
 
 
 @pytest.mark.parametrize("partitions", [1, 5])

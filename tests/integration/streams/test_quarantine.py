@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from backstay.domain.audit import Act
 from backstay.observe import QUARANTINE_FULL, counters
 from tests.support.databases import Database
 from tests.support.ingesting import STREAM, Process, checkpoints, passed, process, quarantined, task_ids
+from tests.support.running import comes_true, eventually
 
 
 def parse(event: Event) -> int:
@@ -143,3 +145,36 @@ async def test_a_full_quarantine_stops_the_partition_and_skips_nothing(database:
         assert len(await quarantined(roomier.store)) == 3
         assert await checkpoints(roomier.store) == {0: 7}
     assert seen == [0, 1, 2, 3, 2, 3]
+
+
+async def test_a_partition_that_finds_no_room_in_quarantine_is_read_no_further_until_there_is_some(
+    database: Database, tmp_path: Path
+):
+    app = App("shop")
+    seen: list[int] = []
+    mended = False
+
+    def parsed(event: Event) -> int:
+        return 0 if mended and event.body == "a" else parse(event)
+
+    async def note(number: int) -> None:
+        seen.append(number)
+
+    app.stream(STREAM, partitions=1).source(group="g").map(parsed).via(note)
+    async with process(app, database.store(), tmp_path, quarantine_max=1) as reader:
+        reading = asyncio.create_task(reader.ingest.run())
+        await reader.append(["a"], keys=1)
+        [aside] = await eventually(lambda: quarantined(reader.store), bool)
+        await reader.append(["b"], keys=1)
+        await comes_true(lambda: any(flow.tally.stalled for flow in reader.pipeline.flows.values()))
+        await reader.append([1, 2], keys=1)
+        for _ in range(5):
+            await asyncio.sleep(0.03)
+            assert seen == []
+
+        mended = True
+        await resubmit(reader, aside.id)
+        await comes_true(lambda: seen == [0, 1, 2])
+        assert [one.event.body for one in await quarantined(reader.store)] == [b'"b"']
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)

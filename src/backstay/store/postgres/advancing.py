@@ -8,6 +8,7 @@ from typing import Final
 
 import asyncpg
 
+from backstay.domain.alert import NewAlert
 from backstay.domain.stream import Group
 from backstay.domain.task import NewTask
 from backstay.errors import BackstayError, StoreUnavailable
@@ -24,14 +25,16 @@ from backstay.store.base import Changes, Submitted
 from backstay.store.group_rows import GroupShape
 from backstay.store.groups import Advanced
 from backstay.store.postgres.connection import REFUSALS
+from backstay.store.postgres.messages import call_once
 from backstay.store.postgres.statuses import Statuses
 from backstay.store.postgres.submissions import enter_tasks
-from backstay.store.postgres.tables import SHAPE as RECORDS
 from backstay.store.postgres.tables import Judged, Tables
 
 SHAPE: Final = GroupShape(stored=lambda instant: instant, instant=lambda stored: stored)
 
 Answers = list[Advanced | BackstayError]
+#: With the alerts that are new.
+Written = tuple[Answers, list[NewAlert]]
 Dated = tuple[NewTask, datetime]
 Enter = Callable[[Tables, Changes, Sequence[Dated]], Awaitable[list[Outcome]]]
 
@@ -59,19 +62,21 @@ class Advances:
         asked: Sequence[tuple[Asked, datetime]],
         *,
         one_by_one: bool = False,
-    ) -> Answers:
+    ) -> Written:
         """Runs inside their transaction. Raises Refused when one of them must not be written.
 
         ``one_by_one``: a task that breaks a rule of the schema costs the others nothing.
         """
         enter = self._enter_one_by_one if one_by_one else self._enter
+        advancing = Advancing(asked)
         try:
-            return await self._write(tables, changes, Advancing(asked), enter)
+            answers = await self._write(tables, changes, advancing, enter)
         except asyncpg.LockNotAvailableError as error:
             held = "another transaction holds what is to be written; try again once it has ended"
             raise Refused(StoreUnavailable(held)) from error
         except BackstayError as error:
             raise Refused(error) from error
+        return answers, advancing.called
 
     async def _write(self, tables: Tables, changes: Changes, advancing: Advancing, enter: Enter) -> Answers:
         moves = advancing.moves
@@ -84,7 +89,7 @@ class Advances:
             advancing.entered(await enter(tables, changes, tasks))
             changes.claimable = changes.claimable or advancing.claimable
         for group, aside in advancing.aside.items():
-            await self._set_aside(tables, group, aside, limit=advancing.quarantine_max)
+            advancing.called += await self._set_aside(tables, group, aside, limit=advancing.quarantine_max)
         return advancing.answers()
 
     async def _enter(self, tables: Tables, changes: Changes, tasks: Sequence[Dated]) -> list[Outcome]:
@@ -106,15 +111,17 @@ class Advances:
         await tables.connection.execute("RELEASE task")
         return outcome
 
-    async def _set_aside(self, tables: Tables, group: Group, aside: Sequence[Aside], *, limit: int) -> None:
+    async def _set_aside(
+        self, tables: Tables, group: Group, aside: Sequence[Aside], *, limit: int
+    ) -> list[NewAlert]:
+        """The alert that is new, if there is one."""
         # Others of the group wait for our commit: what is counted here stays true until then.
         await tables.run("one_at_a_time", name=f"{self._quarantine} {group.stream}/{group.name}")
         rows = [SHAPE.quarantined_row(group, new, at) for new, at in aside]
         if not await tables.run_rows("set_aside", rows):
-            return  # All of it was said before.
+            return []  # All of it was said before.
         [[number]] = await tables.run(
             "count_quarantined", counted=limit + 1, stream=group.stream, grp=group.name
         )
         check_room(group, number, limit=limit)
-        alert = quarantine_alert(group, aside)
-        await tables.run_rows("insert_alert_once", [RECORDS.alert_row(alert, aside[0][1])])
+        return await call_once(tables, [quarantine_alert(group, aside)], aside[0][1])

@@ -21,6 +21,7 @@ from backstay.store.postgres.session import Session
 from backstay.store.postgres.statuses import Statuses
 from backstay.store.postgres.supervision import PostgresSupervision
 from backstay.store.postgres.tables import Judged, Tables
+from backstay.store.queue_news import called
 
 # By this nobody is late.
 _NO_LEASE: Final = timedelta(days=365_000)
@@ -92,9 +93,11 @@ class PostgresGroups:
         """All at once; each by itself when one of them is refused: the others must not suffer."""
         refused: BackstayError
         try:
-            return await self._session().write(
+            answers, alerts = await self._session().write(
                 lambda tables, changes: self._write(tables, changes, asked, one_by_one=one_by_one)
             )
+            called(alerts)
+            return answers  # noqa: TRY300  What comes below is about those that were refused.
         except Refused as error:
             refused = error.error
         except Conflict as error:  # Something breaks a rule of the schema; perhaps it is a task.

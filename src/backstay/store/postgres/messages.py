@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
 
+from backstay.domain.alert import NewAlert
 from backstay.domain.message import TOO_MANY_DELIVERIES, Sent, Settlement
 from backstay.domain.status import Destination
 from backstay.errors import BackstayError
 from backstay.store.base import Changes
+from backstay.store.fullness import Fullness
 from backstay.store.postgres.tables import Judged, Tables
 from backstay.store.posting import (
     Dated,
     Held,
     KnownQueue,
+    Name,
     Posting,
     Subscriber,
     Verdicts,
     as_subscribers,
     sessions,
 )
+from backstay.store.queue_news import dropped
 from backstay.store.queue_rows import QueueShape
-from backstay.store.rows import Row, Values
+from backstay.store.rows import Row, Values, storable
 
 SHAPE: Final = QueueShape(
     stored=lambda instant: instant,
@@ -44,30 +49,62 @@ class Messages:
     def __init__(self, *, schema: str, judged: Judged) -> None:
         self._turns = f"backstay {schema} turns"
         self._judged = judged
+        self.fullness = Fullness()
 
     async def send(
-        self, tables: Asked, changes: Changes, messages: Sequence[Dated]
+        self,
+        tables: Asked,
+        changes: Changes,
+        messages: Sequence[Dated],
+        full: list[NewAlert] | None = None,
     ) -> list[Sent | BackstayError]:
-        """Put messages into their queues; the answer to each."""
+        """Put messages into their queues; the answer to each. Alerts of full ones are added to ``full``."""
         posting = Posting(messages)
         posting.address(
             await _queues(tables, posting.queue_names), await _topics(tables, posting.topic_names)
         )
         if not posting.copies:
             return posting.answers([], {})
+        room = await self._room(tables, posting)
+        if not posting.fits(room):
+            posting.keep_within(room, await _known(tables, posting))
+            dropped(posting.dropped)
+        at = max(now for _, now in messages)
+        now = self._judged(at)
+        written = await self._write(tables, posting, now)
+        known = {} if len(written) == len(posting.copies) else await _known(tables, posting)
+        changes.queues.extend(posting.ready_in)
+        names = {key: queue.name for key, queue in posting.queues.items()}
+        await self.take_turns(tables, changes, posting.turns, names, now)
+        if full is not None:
+            full += await call_once(tables, posting.alerts, at)
+        return posting.answers(written, known)
+
+    async def _write(
+        self, tables: Asked, posting: Posting, now: datetime | None
+    ) -> list[tuple[int, int, str]]:
+        """Write what was not sent before; of each its number, the key of its queue, and its id."""
         rows = [(*SHAPE.copy_row(copy), copy.until, copy.new.body) for copy in posting.copies]
+        if not rows:
+            return []
         names = ("queue_key", "id", "properties", "session", "priority", "state", "rank")
         times = ("enqueued_at", "visible_at", "expires_at", "until", "body")
         columns = dict(zip((*names, *times), zip(*rows, strict=True), strict=True))
-        now = self._judged(max(now for _, now in messages))
-        written = [tuple(row) for row in await tables.run("insert_messages", **columns, now=now)]
-        known: list[Row] = []
-        if len(written) < len(posting.copies):
-            keys, ids = zip(*posting.named, strict=True)
-            known = await tables.run("known_ids", queue_keys=keys, ids=ids)
-        changes.queues.extend(posting.ready_in)
-        await self.take_turns(tables, changes, posting.turns, posting.queues, now)
-        return posting.answers(written, {(row[0], row[1]): row[2] for row in known})
+        written = [(*row,) for row in await tables.run("insert_messages", **columns, now=now)]
+        self.fullness.came(Counter(key for _, key, _ in written))
+        return written
+
+    async def _room(self, tables: Asked, posting: Posting) -> dict[int, int]:
+        """For how many more messages there is room in each queue that is written to."""
+        room: dict[int, int] = {}
+        for key, queue in posting.queues.items():
+            number = self.fullness.number(key, limit=queue.max_messages)
+            if number is None:
+                [counts] = await tables.run("counts_of", key=key, counted=queue.max_messages)
+                number = sum(counts)
+                self.fullness.counted(key, number)
+            room[key] = queue.max_messages - number
+        return room
 
     async def settle(
         self, tables: Tables, changes: Changes, settlements: Sequence[Settlement], now: datetime
@@ -92,7 +129,9 @@ class Messages:
             )
             for sequence, key, session, state in left:
                 verdicts.found(sequence, key, session, state)
+        self.fullness.went(verdicts.gone)
         await tables.put_alerts((alert, now) for alert in verdicts.alerts)
+        verdicts.called = await call_once(tables, verdicts.calls, now)
         changes.queues.extend(verdicts.ready_in)
         await self.take_turns(tables, changes, verdicts.turns, verdicts.queues, judged)
         return verdicts
@@ -126,6 +165,26 @@ def held_columns(deliveries: Sequence[Held]) -> Values:
         "ids": [one.id for one in deliveries],
         "queues": [one.queue for one in deliveries],
     }
+
+
+async def call_once(tables: Asked, alerts: Iterable[NewAlert], now: datetime) -> list[NewAlert]:
+    """Call for a person, unless one was and has yet to take it up; those alerts that are new."""
+    return [
+        one
+        for one in alerts
+        if await tables.run(
+            "call_once", kind=one.kind, target=one.target, message=storable(one.message), at=now
+        )
+    ]
+
+
+async def _known(tables: Asked, posting: Posting) -> dict[Name, int]:
+    """Those of the names that were sent before, and their numbers."""
+    if not posting.named:
+        return {}
+    keys, ids = zip(*posting.named, strict=True)
+    rows = await tables.run("known_ids", queue_keys=keys, ids=ids)
+    return {(row[0], row[1]): row[2] for row in rows}
 
 
 async def places(tables: Asked, wanted: Collection[Destination]) -> set[Destination]:

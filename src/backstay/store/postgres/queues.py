@@ -1,44 +1,56 @@
-"""Queues in a database that many processes share: its clock judges whose lock ran out."""
+"""The traffic of queues in a database that many processes share: its clock judges whose lock ran out."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from backstay.domain.audit import Act
+from backstay.domain.alert import NewAlert
 from backstay.domain.message import (
-    AGEING,
     EXPIRED,
     RECEIVE_BYTES_MAX,
     TOO_MANY_DELIVERIES,
     Lock,
     MessageRecord,
-    MessageState,
     NewMessage,
     Queue,
-    QueueStanding,
     Sent,
     Settlement,
     Subscription,
     check_room_for_subscription,
 )
-from backstay.errors import BackstayError, UnknownMessage, UnknownQueue
+from backstay.errors import BackstayError, UnknownQueue
 from backstay.messaging.queue import Caller
 from backstay.store.base import Changes, Listener
 from backstay.store.gathering import Gathering
-from backstay.store.postgres.messages import SHAPE, Messages, held_columns
+from backstay.store.postgres.messages import SHAPE, Messages, call_once, held_columns
+from backstay.store.postgres.queue_care import PostgresQueueCare, queue_of
 from backstay.store.postgres.session import Session
 from backstay.store.postgres.tables import Judged, Tables
-from backstay.store.posting import Dated, KnownQueue, Verdicts, as_text, as_topics, held, lost
-from backstay.store.queue_news import FORGOTTEN_MAX, SWEPT_MAX, Swept, listening, set_aside
+from backstay.store.posting import Dated, KnownQueue, Verdicts, as_text, held, lost
+from backstay.store.queue_news import (
+    FORGOTTEN_MAX,
+    SWEPT_MAX,
+    Swept,
+    called,
+    listening,
+    not_sent_again,
+    set_aside,
+)
+from backstay.store.queue_rows import SESSION, as_taken
+from backstay.store.rows import Row
 
 # How often ids whose time is over are forgotten.
 _FORGET_SECONDS: Final = 1.0
 
 
-class PostgresQueues:
+#: Gives rows of messages inside a transaction.
+Give = Callable[[Tables, Changes, KnownQueue], Awaitable[list[Row]]]
+
+
+class PostgresQueues(PostgresQueueCare):
     """The verbs of queues in one schema."""
 
     def __init__(
@@ -49,10 +61,8 @@ class PostgresQueues:
         schema: str,
         judged: Judged,
     ) -> None:
-        self._session = session
+        super().__init__(session, Messages(schema=schema, judged=judged), judged=judged)
         self._listen = listen
-        self._judged = judged
-        self.messages = Messages(schema=schema, judged=judged)
         self._sends: Gathering[NewMessage, Sent | BackstayError] = Gathering(
             self._send, weigh=lambda new: len(new.body)
         )
@@ -89,33 +99,21 @@ class PostgresQueues:
 
         return await self._session().write(operation)
 
-    async def standings(
-        self, *, names: Sequence[str] | None = None, after: str = "", limit: int, counted: int
-    ) -> list[QueueStanding]:
-        async def look(tables: Tables) -> list[QueueStanding]:
-            if names is None:
-                rows = await tables.run("list_queues", after=after, limit=limit)
-            else:
-                rows = await tables.run("queues_of", names=names)
-            return [await _standing(tables, SHAPE.known_queue(row), counted) for row in rows]
-
-        return await self._session().read(look)
-
-    async def topics(self) -> Mapping[str, list[Subscription]]:
-        async def look(tables: Tables) -> Mapping[str, list[Subscription]]:
-            return as_topics(await tables.run("list_topics"))
-
-        return await self._session().read(look)
-
     # The way in
 
     async def send(self, messages: Sequence[NewMessage], *, now: datetime) -> list[Sent | BackstayError]:
         return await self._sends.add(messages, now=now)
 
     async def _send(self, messages: list[Dated]) -> list[Sent | BackstayError]:
-        answers = await self._session().write(
-            lambda tables, changes: self.messages.send(tables, changes, messages)
-        )
+        full: list[NewAlert] = []
+
+        async def operation(tables: Tables, changes: Changes) -> list[Sent | BackstayError]:
+            full.clear()
+            return await self.messages.send(tables, changes, messages, full)
+
+        answers = await self._session().write(operation)
+        called(full)
+        not_sent_again(answers)
         await self._forget_ids(messages)
         return answers
 
@@ -133,24 +131,20 @@ class PostgresQueues:
 
     async def cancel(self, queue: str, sequence: int, *, now: datetime) -> bool:
         async def operation(tables: Tables, _changes: Changes) -> bool:
-            await _queue_of(tables, queue)
-            return bool(
-                await tables.run("cancel_message", queue=queue, sequence=sequence, now=self._judged(now))
-            )
+            key = (await queue_of(tables, queue)).key
+            gone = await tables.run("cancel_message", queue=queue, sequence=sequence, now=self._judged(now))
+            self.messages.fullness.went({key: len(gone)})
+            return bool(gone)
 
         return await self._session().write(operation)
 
     # The way out
 
     async def receive(self, queue: str, *, limit: int, secret: str, now: datetime) -> list[MessageRecord]:
-        swept = Swept()
         judged = self._judged(now)
 
-        async def operation(tables: Tables, changes: Changes) -> list[MessageRecord]:
-            known = await _queue_of(tables, queue)
-            if await _is_untidy(tables, known.key, judged):
-                await self._sweep(tables, changes, known, swept, judged)
-            rows = await tables.run(
+        async def lock(tables: Tables, _changes: Changes, known: KnownQueue) -> list[Row]:
+            return await tables.run(
                 "lock_messages",
                 key=known.key,
                 secret=secret,
@@ -159,42 +153,84 @@ class PostgresQueues:
                 bytes_max=RECEIVE_BYTES_MAX,
                 now=judged,
             )
-            # RETURNING promises no order.
-            return [SHAPE.message(row, queue) for row in sorted(rows, key=lambda row: (row[-1], row[0]))]
 
-        received = await self._session().write(operation)
-        set_aside(queue, swept.used_up, TOO_MANY_DELIVERIES)
-        set_aside(queue, swept.expired, EXPIRED)
-        return received
+        return await self._next(queue, lock, now)
 
-    async def _sweep(
-        self, tables: Tables, changes: Changes, known: KnownQueue, swept: Swept, now: datetime | None
-    ) -> None:
+    async def take(self, queue: str, *, limit: int, now: datetime) -> list[MessageRecord]:
+        judged = self._judged(now)
+
+        async def remove(tables: Tables, changes: Changes, known: KnownQueue) -> list[Row]:
+            due = {"key": known.key, "limit": limit, "now": judged}
+            rows = await tables.run("take_messages", bytes_max=RECEIVE_BYTES_MAX, **due)
+            self.messages.fullness.went({known.key: len(rows)})
+            sessions = [(known.key, row[SESSION]) for row in rows]
+            await self.messages.take_turns(tables, changes, sessions, {known.key: queue}, judged)
+            return rows
+
+        return [as_taken(message) for message in await self._next(queue, remove, now)]
+
+    async def receive_deferred(
+        self, queue: str, sequences: Sequence[int], *, secret: str, now: datetime
+    ) -> list[MessageRecord]:
+        judged = self._judged(now)
+
+        async def lock(tables: Tables, _changes: Changes, known: KnownQueue) -> list[Row]:
+            return await tables.run(
+                "lock_deferred",
+                key=known.key,
+                sequences=sequences,
+                secret=secret,
+                lock_time=known.queue.lock,
+                bytes_max=RECEIVE_BYTES_MAX,
+                now=judged,
+            )
+
+        return await self._next(queue, lock, now)
+
+    async def _next(self, queue: str, give: Give, now: datetime) -> list[MessageRecord]:
+        """What ``give`` gives, once everything that is due was dealt with."""
+
+        async def operation(tables: Tables, changes: Changes) -> tuple[list[Row], Swept]:
+            known = await queue_of(tables, queue)
+            swept = await self._sweep(tables, changes, known, now)
+            return await give(tables, changes, known), swept
+
+        rows, swept = await self._session().write(operation)
+        swept.tell()
+        # RETURNING promises no order.
+        return [SHAPE.message(row, queue) for row in sorted(rows, key=lambda row: (row[-1], row[0]))]
+
+    async def _sweep(self, tables: Tables, changes: Changes, known: KnownQueue, now: datetime) -> Swept:
         """Deal with what is due: locks that ran out, messages whose time has come, messages that expired."""
-        due = {"key": known.key, "limit": SWEPT_MAX, "now": now}
+        swept = Swept(known.queue.name)
+        judged = self._judged(now)
+        if not await _is_untidy(tables, known.key, judged):
+            return swept
+        due = {"key": known.key, "limit": SWEPT_MAX, "now": judged}
         returned = await tables.run(
             "return_locked", max_deliveries=known.queue.max_deliveries, used_up=TOO_MANY_DELIVERIES, **due
         )
         arrived = await tables.run("let_arrive", **due)
         expired = await tables.run("expired_messages", **due)
-        sequences = [sequence for sequence, _ in expired]
-        swept.expired = 0
+        sequences = [sequence for sequence, *_ in expired]
         if known.queue.dead_letter_expired:
-            await tables.run("bury_messages", sequences=sequences, reason=EXPIRED, now=now)
-            swept.expired = len(expired)
+            await tables.run("bury_messages", sequences=sequences, reason=EXPIRED, now=judged)
         else:
             await tables.run("drop_messages", sequences=sequences)
-        swept.used_up = sum(state == MessageState.DEAD for _, state in returned)
-        touched = [session for session, _ in (*returned, *arrived)] + [session for _, session in expired]
+            self.messages.fullness.went({known.key: len(expired)})
+        swept.judge(returned, expired, keeps_expired=known.queue.dead_letter_expired)
+        swept.called = await call_once(tables, swept.calls, now)
+        touched = [session for session, *_ in (*returned, *arrived)] + [session for _, session, _ in expired]
         names = {known.key: known.queue.name}
-        await self.messages.take_turns(tables, changes, [(known.key, one) for one in touched], names, now)
+        await self.messages.take_turns(tables, changes, [(known.key, one) for one in touched], names, judged)
         changes.queues.append(known.queue.name)
+        return swept
 
     async def has_ready(self, queue: str, *, now: datetime) -> bool:
         judged = self._judged(now)
 
         async def look(tables: Tables) -> bool:
-            key = (await _queue_of(tables, queue)).key
+            key = (await queue_of(tables, queue)).key
             [[ready]] = await tables.run("has_ready", key=key, now=judged)
             return bool(ready) or await _is_untidy(tables, key, judged)
 
@@ -214,6 +250,7 @@ class PostgresQueues:
         verdicts = await self._session().write(operation)
         for queue, number in verdicts.used_up.items():
             set_aside(queue, number, TOO_MANY_DELIVERIES)
+        called(verdicts.called)
         return verdicts.answers()
 
     async def renew(self, locks: Sequence[Lock], *, now: datetime) -> list[datetime | BackstayError]:
@@ -230,68 +267,19 @@ class PostgresQueues:
             for lock, one in zip(locks, known, strict=True)
         ]
 
+    async def rewrite(self, lock: Lock, body: bytes, *, now: datetime) -> datetime | BackstayError:
+        known = held(lock)
+        if known is None:
+            return lost(lock)
+
+        async def operation(tables: Tables, _changes: Changes) -> list[Row]:
+            return await tables.run("rewrite_message", **known._asdict(), body=body, now=self._judged(now))
+
+        until = await self._session().write(operation)
+        return until[0][0] if until else lost(lock)
+
     def listen(self, caller: Caller) -> Callable[[], None]:
         return listening(self._listen, caller)
-
-    # Looking, and stepping in
-
-    async def peek(self, queue: str, *, limit: int) -> list[MessageRecord]:
-        async def look(tables: Tables) -> list[MessageRecord]:
-            key = (await _queue_of(tables, queue)).key
-            rows = await tables.run("peek_messages", key=key, limit=limit)
-            return [SHAPE.message(row, queue) for row in rows]
-
-        return await self._session().read(look)
-
-    async def dead(self, queue: str, *, after: int = 0, limit: int) -> list[MessageRecord]:
-        async def look(tables: Tables) -> list[MessageRecord]:
-            key = (await _queue_of(tables, queue)).key
-            rows = await tables.run("list_dead", key=key, after=after, limit=limit)
-            return [SHAPE.message(row, queue) for row in rows]
-
-        return await self._session().read(look)
-
-    async def resubmit(
-        self, queue: str, ids: Sequence[str] | None, *, limit: int, act: Act, now: datetime
-    ) -> list[int]:
-        async def operation(tables: Tables, changes: Changes) -> list[int]:
-            known = await _queue_of(tables, queue)
-            rows = await tables.run("dead_to_resubmit", key=known.key, ids=ids, limit=limit)
-            if ids is not None and not rows:
-                raise UnknownMessage(queue, ", ".join(ids))
-            sequences = [sequence for (sequence,) in rows]
-            new = await tables.run(
-                "resubmit_dead",
-                sequences=sequences,
-                ageing=AGEING,
-                ttl=known.queue.ttl,
-                now=self._judged(now),
-            )
-            await tables.run("drop_messages", sequences=sequences)
-            names = {known.key: queue}
-            touched = [(known.key, one) for _, one in new]
-            await self.messages.take_turns(tables, changes, touched, names, self._judged(now))
-            changes.queues.append(queue)
-            await tables.record(
-                act, now, before={"dead": len(new)}, after={"dead": 0, "resubmitted": len(new)}
-            )
-            return sorted(sequence for sequence, _ in new)
-
-        return await self._session().write(operation)
-
-
-async def _queue_of(tables: Tables, name: str) -> KnownQueue:
-    rows = await tables.run("queues_of", names=[name])
-    if not rows:
-        raise UnknownQueue(name)
-    return SHAPE.known_queue(rows[0])
-
-
-async def _standing(tables: Tables, known: KnownQueue, counted: int) -> QueueStanding:
-    [[ready, behind, waiting, locked, dead]] = await tables.run("counts_of", key=known.key, counted=counted)
-    return QueueStanding(
-        queue=known.queue, ready=ready, behind=behind, waiting=waiting, locked=locked, dead=dead
-    )
 
 
 async def _is_untidy(tables: Tables, key: int, now: datetime | None) -> bool:

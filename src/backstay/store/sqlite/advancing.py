@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from backstay.domain.alert import NewAlert
 from backstay.domain.instants import instant, micros
 from backstay.domain.stream import Group
 from backstay.errors import BackstayError, Conflict
@@ -16,7 +17,7 @@ from backstay.store.group_rows import GroupShape
 from backstay.store.groups import Advanced
 from backstay.store.rows import as_json
 from backstay.store.sqlite.entering import enter_tasks
-from backstay.store.sqlite.rows import SHAPE as RECORDS
+from backstay.store.sqlite.messages import call_once
 from backstay.store.sqlite.tables import Tables
 
 SHAPE: Final = GroupShape(stored=micros, instant=instant)
@@ -24,27 +25,35 @@ SHAPE: Final = GroupShape(stored=micros, instant=instant)
 Answers = list[Advanced | BackstayError]
 
 
-def advance_all(tables: Tables, changes: Changes, asked: Sequence[tuple[Asked, datetime]]) -> Answers:
-    """All at once; one by one when one of them is refused: the others must not suffer."""
-    answers = _attempt(tables, changes, asked)
+def advance_all(
+    tables: Tables, changes: Changes, asked: Sequence[tuple[Asked, datetime]], called: list[NewAlert]
+) -> Answers:
+    """All at once; one by one when one of them is refused: the others must not suffer.
+
+    ``called`` gets the alerts that are new.
+    """
+    answers = _attempt(tables, changes, asked, called)
     if not isinstance(answers, BackstayError):
         return answers
     if len(asked) == 1:
         return [answers]
-    return [answer for one in asked for answer in advance_all(tables, changes, [one])]
+    return [answer for one in asked for answer in advance_all(tables, changes, [one], called)]
 
 
 def _attempt(
-    tables: Tables, changes: Changes, asked: Sequence[tuple[Asked, datetime]]
+    tables: Tables, changes: Changes, asked: Sequence[tuple[Asked, datetime]], called: list[NewAlert]
 ) -> Answers | BackstayError:
     """The answers; or why one of them is refused, and nothing of any is left."""
+    advancing = Advancing(asked)
     try:
         with tables.savepoint("advances"):
-            return _advance(tables, changes, Advancing(asked))
+            answers = _advance(tables, changes, advancing)
     except BackstayError as error:
         return error
     except REFUSALS as error:
         return Conflict(f"the store refused an advance: {error}")
+    called += advancing.called
+    return answers
 
 
 def _advance(tables: Tables, changes: Changes, advancing: Advancing) -> Answers:
@@ -57,16 +66,16 @@ def _advance(tables: Tables, changes: Changes, advancing: Advancing) -> Answers:
     advancing.entered(enter_tasks(tables, changes, advancing.tasks))
     changes.claimable = changes.claimable or advancing.claimable
     for group, aside in advancing.aside.items():
-        _set_aside(tables, group, aside, limit=advancing.quarantine_max)
+        advancing.called += _set_aside(tables, group, aside, limit=advancing.quarantine_max)
     return advancing.answers()
 
 
-def _set_aside(tables: Tables, group: Group, aside: Sequence[Aside], *, limit: int) -> None:
+def _set_aside(tables: Tables, group: Group, aside: Sequence[Aside], *, limit: int) -> list[NewAlert]:
+    """The alert that is new, if there is one."""
     rows = [SHAPE.quarantined_row(group, new, at) for new, at in aside]
     if tables.run_rows("set_aside", rows) == 0:
-        return  # All of it was said before.
+        return []  # All of it was said before.
     of = {"stream": group.stream, "grp": group.name}
     [number] = tables.run("count_quarantined", counted=limit + 1, **of).fetchone()
     check_room(group, number, limit=limit)
-    alert = quarantine_alert(group, aside)
-    tables.run_many("insert_alert_once", [RECORDS.alert_row(alert, aside[0][1])])
+    return call_once(tables, [quarantine_alert(group, aside)], aside[0][1])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from backstay.domain.alert import NewAlert
 from backstay.domain.audit import Act
 from backstay.domain.instants import micros
 from backstay.domain.lease import Owner
@@ -17,6 +18,7 @@ from backstay.store.base import Changes, InstanceRecord
 from backstay.store.decisions import check_event_ids, check_forgettable
 from backstay.store.gathering import Gathering
 from backstay.store.groups import Advance, Advanced
+from backstay.store.queue_news import called
 from backstay.store.rows import as_json
 from backstay.store.sqlite.advancing import SHAPE, advance_all
 from backstay.store.sqlite.session import Session
@@ -78,7 +80,12 @@ class SqliteGroups:
         return await self._advances.add([Asked(one, owner, quarantine_max) for one in advances], now=now)
 
     async def _advance(self, asked: list[tuple[Asked, datetime]]) -> list[Advanced | BackstayError]:
-        return await self._session().write(lambda tables, changes: advance_all(tables, changes, asked))
+        alerts: list[NewAlert] = []
+        answers = await self._session().write(
+            lambda tables, changes: advance_all(tables, changes, asked, alerts)
+        )
+        called(alerts)
+        return answers
 
     async def standings(self, stream: str) -> list[GroupStanding]:
         def look(tables: Tables) -> list[GroupStanding]:

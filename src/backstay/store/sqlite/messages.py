@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from backstay.domain.alert import NewAlert
 from backstay.domain.instants import instant, micros, micros_in
 from backstay.domain.message import TOO_MANY_DELIVERIES, Sent, Settlement
 from backstay.domain.status import Destination
@@ -21,9 +23,9 @@ from backstay.store.posting import (
     as_subscribers,
     sessions,
 )
-from backstay.store.queue_news import FORGOTTEN_MAX
+from backstay.store.queue_news import FORGOTTEN_MAX, dropped
 from backstay.store.queue_rows import QueueShape
-from backstay.store.rows import as_json
+from backstay.store.rows import as_json, storable
 from backstay.store.sqlite.tables import Tables
 
 SHAPE: Final = QueueShape(
@@ -35,14 +37,33 @@ SHAPE: Final = QueueShape(
 )
 
 
-def send_messages(tables: Tables, changes: Changes, messages: Sequence[Dated]) -> list[Sent | BackstayError]:
-    """Put messages into their queues; the answer to each."""
+def send_messages(
+    tables: Tables, changes: Changes, messages: Sequence[Dated], full: list[NewAlert] | None = None
+) -> list[Sent | BackstayError]:
+    """Put messages into their queues; the answer to each. Alerts of full ones are added to ``full``."""
     posting = Posting(messages)
     posting.address(_queues(tables, posting.queue_names), _topics(tables, posting.topic_names))
     if not posting.copies:
         return posting.answers([], {})
     now = max(now for _, now in messages)
     known = _known(tables, posting.named, now)
+    room = _room(tables, posting)
+    if not posting.fits(room):
+        posting.keep_within(room, known)
+        dropped(posting.dropped)
+    written = _write(tables, posting, known, now)
+    changes.queues.extend(posting.ready_in)
+    names = {key: queue.name for key, queue in posting.queues.items()}
+    take_turns(tables, changes, posting.turns, names, now)
+    if full is not None:
+        full += call_once(tables, posting.alerts, now)
+    return posting.answers(written, known)
+
+
+def _write(
+    tables: Tables, posting: Posting, known: Mapping[Name, int], now: datetime
+) -> list[tuple[int, int, str]]:
+    """Write what is not known; of each its number, the key of its queue, and its id."""
     fresh = [copy for copy in posting.copies if copy.until is None or (copy.key, copy.new.id) not in known]
     [last] = tables.run("last_sequence").fetchone()
     numbered = list(enumerate(fresh, start=last + 1))
@@ -55,9 +76,31 @@ def send_messages(tables: Tables, changes: Changes, messages: Sequence[Dated]) -
     if named:
         tables.run_rows("remember_ids", named)
         tables.run("forget_ids", now=micros(now), limit=FORGOTTEN_MAX)
-    changes.queues.extend(posting.ready_in)
-    take_turns(tables, changes, posting.turns, posting.queues, now)
-    return posting.answers([(sequence, copy.key, copy.new.id) for sequence, copy in numbered], known)
+    tables.fullness.came(Counter(copy.key for copy in fresh))
+    return [(sequence, copy.key, copy.new.id) for sequence, copy in numbered]
+
+
+def _room(tables: Tables, posting: Posting) -> dict[int, int]:
+    """For how many more messages there is room in each queue that is written to."""
+    room: dict[int, int] = {}
+    for key, queue in posting.queues.items():
+        number = tables.fullness.number(key, limit=queue.max_messages)
+        if number is None:
+            number = sum(tables.run("counts_of", key=key, counted=queue.max_messages).fetchone())
+            tables.fullness.counted(key, number)
+        room[key] = queue.max_messages - number
+    return room
+
+
+def call_once(tables: Tables, alerts: Iterable[NewAlert], now: datetime) -> list[NewAlert]:
+    """Call for a person, unless one was and has yet to take it up; those alerts that are new."""
+    return [
+        one
+        for one in alerts
+        if tables.run(
+            "call_once", kind=one.kind, target=one.target, message=storable(one.message), at=micros(now)
+        ).fetchone()
+    ]
 
 
 def settle_messages(
@@ -78,7 +121,9 @@ def settle_messages(
         )
         for sequence, key, session, state in left.fetchall():
             verdicts.found(sequence, key, session, state)
+    tables.fullness.went(verdicts.gone)
     tables.put_alerts((alert, now) for alert in verdicts.alerts)
+    verdicts.called = call_once(tables, verdicts.calls, now)
     changes.queues.extend(verdicts.ready_in)
     take_turns(tables, changes, verdicts.turns, verdicts.queues, now)
     return verdicts

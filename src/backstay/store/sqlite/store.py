@@ -48,6 +48,7 @@ from backstay.store.decisions import (
     check_room_for_signal,
     listing,
 )
+from backstay.store.fullness import Fullness
 from backstay.store.rows import as_json
 from backstay.store.sqlite.callers import Callers
 from backstay.store.sqlite.groups import SqliteGroups
@@ -80,6 +81,7 @@ class SqliteStore:
         self._inline_bytes_max = inline_bytes_max
         self._boundary = boundary
         self._queries = load_queries(_PACKAGE)
+        self._fullness = Fullness()
         self._liveness = Liveness(self._path)
         self._callers = Callers(self._path, self._tables)
         self._supervision = SqliteSupervision(lambda: self._session, self._liveness)
@@ -338,7 +340,12 @@ class SqliteStore:
         return self._open
 
     def _tables(self, connection: sqlite3.Connection) -> Tables:
-        return Tables(connection, self._queries, inline_bytes_max=self._inline_bytes_max)
+        return Tables(
+            connection,
+            self._queries,
+            inline_bytes_max=self._inline_bytes_max,
+            fullness=self._fullness,
+        )
 
     def _not_open(self) -> Closed:
         return Closed(f"{self._path.name} is not open")

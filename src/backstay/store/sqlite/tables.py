@@ -23,6 +23,7 @@ from backstay.errors import BackstayError, LeaseLost, UnknownTask
 from backstay.sql.sqlite.chunks import Chunks
 from backstay.store.base import Changes, Claimed, Submitted
 from backstay.store.decisions import known_task
+from backstay.store.fullness import Fullness
 from backstay.store.rows import (
     SIGNAL_VALUES,
     STEP_VALUES,
@@ -57,9 +58,15 @@ class Tables:
     """One connection with its named queries and its claim checks."""
 
     def __init__(
-        self, connection: sqlite3.Connection, queries: Mapping[str, str], *, inline_bytes_max: int
+        self,
+        connection: sqlite3.Connection,
+        queries: Mapping[str, str],
+        *,
+        inline_bytes_max: int,
+        fullness: Fullness | None = None,
     ) -> None:
         self.connection = connection
+        self.fullness = fullness or Fullness()
         self._queries = queries
         self._inline_bytes_max = inline_bytes_max
         self._chunks = Chunks(connection, queries)

@@ -19,7 +19,11 @@ alerts        what a person is called for, until somebody takes it up
 requests      what agents in other processes are asked, and reply
 records       the audit trail, tokens, idempotency keys
 mailing       messages that are sent: once, in order, to queues and topics
+sessions      messages that come one after the other
 deliveries    messages that are received: by one at a time, until they are settled
+receiving     messages that are received in other ways: at most once, or by their numbers
+bounds        queues that are full, emptied or deleted
+queue_alerts  who is called for when a queue is in trouble
 appending     events that are appended: once, in the partition of their key
 reading       events that are read, as often as anybody likes
 retention     events that are forgotten: the oldest, behind everybody who reads

@@ -110,6 +110,7 @@ class DeliveryPromises(QueuePromises):
     async def test_some_of_a_batch_may_be_refused_and_the_others_are_settled(
         self, mail: Mail, clock: ManualClock
     ) -> None:
+        """SB-04."""
         await mail.send("late")
         late = await mail.one()
         clock.pass_time(LOCK)
@@ -146,6 +147,7 @@ class DeliveryPromises(QueuePromises):
         assert (await mail.one()).delivery_count == 2
 
     async def test_a_released_message_is_received_again_and_not_counted(self, mail: Mail) -> None:
+        """SB-05, SQ-06."""
         await mail.send("a")
 
         assert await mail.settle(await mail.one(), Action.RELEASE) is None
@@ -165,7 +167,7 @@ class DeliveryPromises(QueuePromises):
     async def test_a_message_is_set_aside_after_its_last_delivery(
         self, mail: Mail, clock: ManualClock, how: str
     ) -> None:
-        """CC-3, SB-05."""
+        """SQ-04, CC-3, SB-05."""
         await mail.declare("orders", max_deliveries=3)
         await mail.send({"item": 7}, id="poison", properties={"kind": "book"})
         for count in (1, 2, 3):
@@ -194,6 +196,29 @@ class DeliveryPromises(QueuePromises):
         assert (dead.reason, dead.detail) == ("bad address", "no such street")
         clock.pass_time(2 * LOCK)
         assert await mail.receive() == []
+
+    @pytest.mark.parametrize("delay", [0, 5])
+    async def test_a_message_that_keeps_failing_does_not_keep_others_of_its_priority_waiting(
+        self, mail: Mail, clock: ManualClock, delay: int
+    ) -> None:
+        """PQ-5: it is set aside after a few times; with a delay it lets the others pass at once."""
+        await mail.declare("orders", max_deliveries=3)
+        await mail.send("poison", priority=5)
+        await mail.send("good", priority=5)
+        await mail.send("less urgent")
+        seen = []
+        while messages := await mail.receive(limit=1):
+            [message] = messages
+            seen.append(body_of(message))
+            if body_of(message) == "poison":
+                await mail.abandon(message, delay=delay * SECOND)
+            else:
+                await mail.complete(message)
+
+        if delay:
+            assert seen == ["poison", "good", "less urgent"]
+        else:
+            assert seen == ["poison", "poison", "poison", "good", "less urgent"]
 
     # Time to live
 
@@ -255,6 +280,7 @@ class DeliveryPromises(QueuePromises):
         assert all(len(share) <= 7 for share in shares)
 
     async def test_no_more_is_received_at_once_than_can_be_held(self, mail: Mail) -> None:
+        """SQ-01."""
         body = "x" * (RECEIVE_BYTES_MAX // 4)
         for _ in range(6):
             await mail.send(body)

@@ -82,7 +82,8 @@ class Mail:
         """How many messages are in each state, but for those that none is in."""
         [standing] = await self.queues.standings(names=[name], limit=1, counted=MANY)
         every = {
-            state: getattr(standing, state) for state in ("ready", "behind", "waiting", "locked", "dead")
+            state: getattr(standing, state)
+            for state in ("ready", "behind", "waiting", "locked", "deferred", "dead")
         }
         return {state: number for state, number in every.items() if number}
 

@@ -82,6 +82,20 @@ class ReadingPromises(LogPromises):
         assert [body_of(event) for event in found.events] == ["young"]
         assert found.next == found.events[0].offset + 1
 
+    async def test_where_everything_was_forgotten_one_reads_on_from_the_end(self, feed: Feed) -> None:
+        await feed.declare(retention=SECOND)
+        place = await feed.put("old", key="k")
+        feed.clock.pass_time(2 * SECOND)
+        await feed.trim()
+        end = (await feed.partition(place.partition)).end
+
+        found = await feed.log.read(
+            "rides", place.partition, start=place.offset, limit=MANY, bytes_max=MEGABYTE
+        )
+
+        assert (found.events, found.next) == ([], end)
+        assert end > place.offset
+
     async def test_a_position_beyond_the_end_is_of_another_log(self, feed: Feed) -> None:
         """IR-5."""
         place = await feed.put("a", key="k")

@@ -62,6 +62,7 @@ class StatusPromises(Promises):
     async def test_a_submission_is_told_with_the_commit_that_holds_it(
         self, store: Store, clock: ManualClock, desk: Told
     ) -> None:
+        """CC-4."""
         await submitted(store, clock, "t", reply_to="queue:desk")
 
         [message] = await desk.messages()

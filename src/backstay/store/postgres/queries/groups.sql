@@ -110,14 +110,6 @@ RETURNING id;
 SELECT count(*) FROM (
        SELECT 1 FROM {schema}.quarantine WHERE stream = :stream AND grp = :grp LIMIT :counted) AS found;
 
--- name: insert_alert_once
--- Not while another one is open that tells of the same.
-INSERT INTO {schema}.alert (kind, target, task_id, step, message, at)
-SELECT * FROM unnest(:kind::text[], :target::text[], :task_id::text[], :step::text[], :message::text[],
-                     :at::timestamptz[]) AS new (kind, target, task_id, step, message, at)
- WHERE NOT EXISTS (SELECT 1 FROM {schema}.alert
-                    WHERE alert.target = new.target AND alert.kind = new.kind AND acknowledged_at IS NULL);
-
 -- name: list_quarantined
 SELECT {quarantine_columns} FROM {schema}.quarantine
  WHERE stream = :stream AND id > :after

@@ -1,6 +1,6 @@
 -- name: queue_columns
 queue.key, queue.name, queue.lock_time, queue.max_deliveries, queue.dedup, queue.ttl,
-queue.dead_letter_expired, queue.sessions
+queue.dead_letter_expired, queue.sessions, queue.max_messages
 
 -- name: message_columns
 message.sequence, message.id, message.body, message.properties, message.session, message.priority,
@@ -10,11 +10,12 @@ message.lock_secret, message.reason, message.detail, message.dead_at
 -- name: put_queue
 -- A row that was inserted, not changed, has no xmax.
 INSERT INTO {schema}.queue AS queue
-       (name, lock_time, max_deliveries, dedup, ttl, dead_letter_expired, sessions, created_at)
-VALUES (:name, :lock_time, :max_deliveries, :dedup, :ttl, :dead_letter_expired, :sessions, :now)
+       (name, lock_time, max_deliveries, dedup, ttl, dead_letter_expired, sessions, max_messages, created_at)
+VALUES (:name, :lock_time, :max_deliveries, :dedup, :ttl, :dead_letter_expired, :sessions, :max_messages, :now)
 ON CONFLICT (name) DO UPDATE
    SET lock_time = excluded.lock_time, max_deliveries = excluded.max_deliveries, dedup = excluded.dedup,
-       ttl = excluded.ttl, dead_letter_expired = excluded.dead_letter_expired, sessions = excluded.sessions
+       ttl = excluded.ttl, dead_letter_expired = excluded.dead_letter_expired, sessions = excluded.sessions,
+       max_messages = excluded.max_messages
 RETURNING key, xmax = 0;
 
 -- name: queues_of
@@ -39,9 +40,28 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM {schema}.message
          WHERE queue_key = queue.key AND state = 'locked'
          ORDER BY visible_at LIMIT :counted) AS found),
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.message
+         WHERE queue_key = queue.key AND state = 'deferred'
+         ORDER BY sequence LIMIT :counted) AS found),
+       (SELECT count(*) FROM (SELECT 1 FROM {schema}.message
          WHERE queue_key = queue.key AND state = 'dead'
          ORDER BY sequence LIMIT :counted) AS found)
   FROM {schema}.queue WHERE key = :key;
+
+-- name: levels_of
+-- As far as anybody wants to know, in the order of receiving: what is beyond is less urgent than all of these.
+SELECT priority, count(*), min(enqueued_at)
+  FROM (SELECT priority, enqueued_at FROM {schema}.message
+         WHERE queue_key = :key AND state = 'ready'
+         ORDER BY rank, sequence LIMIT :counted) AS found
+ GROUP BY priority ORDER BY priority;
+
+-- name: list_sessions
+-- Those of their messages that are not done, as far as anybody wants to know.
+SELECT session, count(*), count(*) FILTER (WHERE state = 'locked'), min(enqueued_at)
+  FROM (SELECT session, state, enqueued_at FROM {schema}.message
+         WHERE queue_key = :key AND session IS NOT NULL AND state <> 'dead' AND session > :after
+         ORDER BY session, state, sequence LIMIT :counted) AS found
+ GROUP BY session ORDER BY session LIMIT :limit;
 
 -- name: put_topic
 INSERT INTO {schema}.topic (name, created_at) VALUES (:name, :now) ON CONFLICT (name) DO NOTHING RETURNING name;
@@ -155,9 +175,9 @@ SELECT (SELECT 1 FROM {schema}.message
 
 -- name: return_locked
 -- Whose lock ran out: received again, or, if that was often enough, set aside. Where it stood in its session
--- it stands still.
+-- it stands still; who was deferred is deferred again.
 UPDATE {schema}.message
-   SET state = CASE WHEN delivery_count >= :max_deliveries THEN 'dead' ELSE 'ready' END,
+   SET state = CASE WHEN delivery_count >= :max_deliveries THEN 'dead' WHEN deferred THEN 'deferred' ELSE 'ready' END,
        lock_secret = NULL, visible_at = NULL,
        reason = CASE WHEN delivery_count >= :max_deliveries THEN :used_up::text END,
        detail = CASE WHEN delivery_count >= :max_deliveries THEN 'the lock ran out' END,
@@ -168,7 +188,7 @@ UPDATE {schema}.message
         WHERE queue_key = :key AND state = 'locked' AND visible_at <= {now}
         ORDER BY visible_at LIMIT :limit
           FOR UPDATE SKIP LOCKED)
-RETURNING session, state;
+RETURNING session, state, id;
 
 -- name: let_arrive
 -- Those whose time has come. One of a session takes its turn, unless it had it before.
@@ -182,7 +202,7 @@ UPDATE {schema}.message
 RETURNING session, state;
 
 -- name: expired_messages
-SELECT sequence, session FROM {schema}.message
+SELECT sequence, session, id FROM {schema}.message
  WHERE queue_key = :key AND expires_at <= {now} AND state <> 'locked'
  ORDER BY expires_at LIMIT :limit
    FOR UPDATE SKIP LOCKED;
@@ -195,22 +215,45 @@ UPDATE {schema}.message
 -- name: drop_messages
 DELETE FROM {schema}.message WHERE sequence = ANY (:sequences::bigint[]);
 
--- name: lock_messages
+-- name: next_messages
 -- By the order of receiving, which never changes; what another is just receiving is skipped, not waited for.
 -- What expired and could not be set aside yet is passed over. The first always; others as long as those
 -- before them are not too large to be handed out together.
+SELECT sequence FROM (
+       SELECT sequence, sum(size) OVER (ORDER BY rank, sequence) - size AS before FROM (
+              SELECT sequence, rank, octet_length(body) AS size FROM {schema}.message
+               WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > {now})
+               ORDER BY rank, sequence LIMIT :limit
+                 FOR UPDATE SKIP LOCKED) AS found) AS sized
+ WHERE before < :bytes_max
+
+-- name: lock_messages
+UPDATE {schema}.message
+   SET state = 'locked', lock_secret = :secret, delivery_count = delivery_count + 1,
+       visible_at = {now} + :lock_time::interval
+ WHERE sequence IN ({next_messages})
+RETURNING {message_columns}, rank;
+
+-- name: take_messages
+-- Gone at once: whoever receives it at most once says nothing of it any more.
+DELETE FROM {schema}.message
+ WHERE sequence IN ({next_messages})
+RETURNING {message_columns}, rank;
+
+-- name: lock_deferred
+-- Those of these numbers that are deferred, as long as they are not too large to be handed out together.
 UPDATE {schema}.message
    SET state = 'locked', lock_secret = :secret, delivery_count = delivery_count + 1,
        visible_at = {now} + :lock_time::interval
  WHERE sequence IN (
        SELECT sequence FROM (
-              SELECT sequence, sum(size) OVER (ORDER BY rank, sequence) - size AS before FROM (
-                     SELECT sequence, rank, octet_length(body) AS size FROM {schema}.message
-                      WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > {now})
-                      ORDER BY rank, sequence LIMIT :limit
+              SELECT sequence, sum(size) OVER (ORDER BY sequence) - size AS before FROM (
+                     SELECT sequence, octet_length(body) AS size FROM {schema}.message
+                      WHERE sequence = ANY (:sequences::bigint[]) AND queue_key = :key AND state = 'deferred'
+                      ORDER BY sequence
                         FOR UPDATE SKIP LOCKED) AS found) AS sized
         WHERE before < :bytes_max)
-RETURNING {message_columns}, rank;
+RETURNING {message_columns}, sequence;
 
 -- name: complete_messages
 -- The key, by which the row is found; and everything by which the delivery is known. That it is locked its
@@ -224,15 +267,18 @@ DELETE FROM {schema}.message
 RETURNING message.sequence, message.queue_key, message.session;
 
 -- name: settle_messages
--- Whatever is not completed: received again at once or later, or set aside.
+-- Whatever is not completed: received again at once or later, or set aside. Who is deferred stays so, and no
+-- longer expires.
 UPDATE {schema}.message
    SET state = CASE WHEN settled.action = 'dead-letter' THEN 'dead'
                     WHEN settled.action = 'abandon' AND delivery_count >= queue.max_deliveries THEN 'dead'
+                    WHEN settled.action = 'defer' OR deferred THEN 'deferred'
                     WHEN settled.action = 'abandon' AND settled.delay > interval '0' THEN 'waiting'
                     ELSE 'ready' END,
-       lock_secret = NULL,
+       lock_secret = NULL, deferred = deferred OR settled.action = 'defer',
        visible_at = CASE WHEN settled.action = 'dead-letter' THEN NULL
                          WHEN settled.action = 'abandon' AND delivery_count >= queue.max_deliveries THEN NULL
+                         WHEN deferred THEN NULL
                          WHEN settled.action = 'abandon' AND settled.delay > interval '0'
                          THEN {now} + settled.delay END,
        delivery_count = delivery_count - (settled.action = 'release')::int,
@@ -242,7 +288,7 @@ UPDATE {schema}.message
        detail = settled.detail,
        dead_at = CASE WHEN settled.action = 'dead-letter' THEN {now}
                       WHEN settled.action = 'abandon' AND delivery_count >= queue.max_deliveries THEN {now} END,
-       expires_at = CASE WHEN settled.action = 'dead-letter' THEN NULL
+       expires_at = CASE WHEN settled.action IN ('dead-letter', 'defer') THEN NULL
                          WHEN settled.action = 'abandon' AND delivery_count >= queue.max_deliveries THEN NULL
                          ELSE expires_at END
   FROM unnest(:sequences::bigint[], :secrets::text[], :ids::text[], :queues::text[], :actions::text[],
@@ -263,6 +309,14 @@ UPDATE {schema}.message SET visible_at = {now} + queue.lock_time
    AND message.queue_key = queue.key AND message.visible_at > {now}
 RETURNING message.sequence, message.visible_at;
 
+-- name: rewrite_message
+-- What it holds is another from now on, for as long as it is locked and after; its lock holds for its whole time again.
+UPDATE {schema}.message SET body = :body, visible_at = {now} + queue.lock_time
+  FROM {schema}.queue
+ WHERE message.sequence = :sequence AND message.lock_secret = :secret AND message.id = :id
+   AND queue.name = :queue AND message.queue_key = queue.key AND message.visible_at > {now}
+RETURNING message.visible_at;
+
 -- name: peek_messages
 -- In the order in which they would be received, then those that cannot be received now.
 SELECT {message_columns} FROM (
@@ -277,7 +331,10 @@ SELECT {message_columns} FROM (
         UNION ALL
        SELECT * FROM (SELECT 4, rank, sequence FROM {schema}.message
                        WHERE queue_key = :key AND session IS NOT NULL AND state <> 'dead' AND state = 'behind'
-                       ORDER BY session, state, sequence LIMIT :limit) AS behind) AS found
+                       ORDER BY session, state, sequence LIMIT :limit) AS behind
+        UNION ALL
+       SELECT * FROM (SELECT 5, rank, sequence FROM {schema}.message
+                       WHERE queue_key = :key AND state = 'deferred' ORDER BY sequence LIMIT :limit) AS deferred) AS found
  CROSS JOIN LATERAL (SELECT * FROM {schema}.message WHERE message.sequence = found.sequence OFFSET 0) AS message
  ORDER BY found.part, found.place, found.sequence LIMIT :limit;
 
@@ -286,8 +343,8 @@ SELECT {message_columns} FROM {schema}.message
  WHERE queue_key = :key AND state = 'dead' AND sequence > :after
  ORDER BY sequence LIMIT :limit;
 
--- name: dead_to_resubmit
--- What another is just resubmitting is his.
+-- name: dead_of
+-- What another is just putting back, or discarding, is his.
 SELECT sequence FROM {schema}.message
  WHERE queue_key = :key AND state = 'dead' AND (:ids::text[] IS NULL OR id = ANY (:ids::text[]))
  ORDER BY sequence LIMIT :limit
@@ -302,3 +359,33 @@ SELECT queue_key, id, properties, session, priority, CASE WHEN session IS NULL T
  WHERE sequence = ANY (:sequences::bigint[])
  ORDER BY sequence
 RETURNING sequence, session;
+
+-- name: purge_messages
+-- Whatever state they are in, each by the index that holds it.
+DELETE FROM {schema}.message WHERE sequence IN (
+       SELECT sequence FROM {schema}.message WHERE sequence IN (
+       SELECT * FROM (SELECT sequence FROM {schema}.message
+                       WHERE queue_key = :key AND state = 'ready' ORDER BY rank, sequence LIMIT :limit) AS ready
+        UNION ALL
+       SELECT * FROM (SELECT sequence FROM {schema}.message
+                       WHERE queue_key = :key AND state = 'locked' ORDER BY visible_at LIMIT :limit) AS locked
+        UNION ALL
+       SELECT * FROM (SELECT sequence FROM {schema}.message
+                       WHERE queue_key = :key AND state = 'waiting' ORDER BY visible_at LIMIT :limit) AS waiting
+        UNION ALL
+       SELECT * FROM (SELECT sequence FROM {schema}.message
+                       WHERE queue_key = :key AND session IS NOT NULL AND state <> 'dead' AND state = 'behind' ORDER BY session, state, sequence LIMIT :limit) AS behind
+        UNION ALL
+       SELECT * FROM (SELECT sequence FROM {schema}.message
+                       WHERE queue_key = :key AND state = 'deferred' ORDER BY sequence LIMIT :limit) AS deferred
+        UNION ALL
+       SELECT * FROM (SELECT sequence FROM {schema}.message
+                       WHERE queue_key = :key AND state = 'dead' ORDER BY sequence LIMIT :limit) AS dead
+       LIMIT :limit) FOR UPDATE SKIP LOCKED)
+RETURNING session;
+
+-- name: drop_subscription
+DELETE FROM {schema}.subscription WHERE queue_key = :key;
+
+-- name: drop_queue
+DELETE FROM {schema}.queue WHERE key = :key;

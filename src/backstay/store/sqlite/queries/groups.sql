@@ -81,12 +81,6 @@ ON CONFLICT (stream, grp, partition, "offset") DO NOTHING;
 SELECT count(*) FROM (
        SELECT 1 FROM quarantine WHERE stream = :stream AND grp = :grp LIMIT :counted);
 
--- name: insert_alert_once
--- Not while another one is open that tells of the same.
-INSERT INTO alert (kind, target, task_id, step, message, at)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6
- WHERE NOT EXISTS (SELECT 1 FROM alert WHERE target = ?2 AND kind = ?1 AND acknowledged_at IS NULL);
-
 -- name: list_quarantined
 SELECT {quarantine_columns} FROM quarantine
  WHERE stream = :stream AND id > :after

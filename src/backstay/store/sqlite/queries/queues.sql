@@ -1,6 +1,6 @@
 -- name: queue_columns
 queue.key, queue.name, queue.lock_time, queue.max_deliveries, queue.dedup, queue.ttl,
-queue.dead_letter_expired, queue.sessions
+queue.dead_letter_expired, queue.sessions, queue.max_messages
 
 -- name: message_columns
 message.sequence, message.id, message.body, message.properties, message.session, message.priority,
@@ -8,11 +8,13 @@ message.state, message.delivery_count, message.enqueued_at, message.visible_at, 
 message.lock_secret, message.reason, message.detail, message.dead_at
 
 -- name: put_queue
-INSERT INTO queue (name, lock_time, max_deliveries, dedup, ttl, dead_letter_expired, sessions, created_at)
-VALUES (:name, :lock_time, :max_deliveries, :dedup, :ttl, :dead_letter_expired, :sessions, :now)
+INSERT INTO queue (name, lock_time, max_deliveries, dedup, ttl, dead_letter_expired, sessions, max_messages,
+                   created_at)
+VALUES (:name, :lock_time, :max_deliveries, :dedup, :ttl, :dead_letter_expired, :sessions, :max_messages, :now)
 ON CONFLICT (name) DO UPDATE
    SET lock_time = excluded.lock_time, max_deliveries = excluded.max_deliveries, dedup = excluded.dedup,
-       ttl = excluded.ttl, dead_letter_expired = excluded.dead_letter_expired, sessions = excluded.sessions
+       ttl = excluded.ttl, dead_letter_expired = excluded.dead_letter_expired, sessions = excluded.sessions,
+       max_messages = excluded.max_messages
 RETURNING key;
 
 -- name: queues_of
@@ -36,9 +38,28 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM message
          WHERE queue_key = queue.key AND state = 'locked'
          ORDER BY visible_at LIMIT :counted)),
        (SELECT count(*) FROM (SELECT 1 FROM message
+         WHERE queue_key = queue.key AND state = 'deferred'
+         ORDER BY sequence LIMIT :counted)),
+       (SELECT count(*) FROM (SELECT 1 FROM message
          WHERE queue_key = queue.key AND state = 'dead'
          ORDER BY sequence LIMIT :counted))
   FROM queue WHERE key = :key;
+
+-- name: levels_of
+-- As far as anybody wants to know, in the order of receiving: what is beyond is less urgent than all of these.
+SELECT priority, count(*), min(enqueued_at)
+  FROM (SELECT priority, enqueued_at FROM message
+         WHERE queue_key = :key AND state = 'ready'
+         ORDER BY rank, sequence LIMIT :counted)
+ GROUP BY priority ORDER BY priority;
+
+-- name: list_sessions
+-- Those of their messages that are not done, as far as anybody wants to know.
+SELECT session, count(*), sum(state = 'locked'), min(enqueued_at)
+  FROM (SELECT session, state, enqueued_at FROM message
+         WHERE queue_key = :key AND session IS NOT NULL AND state <> 'dead' AND session > :after
+         ORDER BY session, state, sequence LIMIT :counted)
+ GROUP BY session ORDER BY session LIMIT :limit;
 
 -- name: put_topic
 INSERT INTO topic (name, created_at) VALUES (:name, :now) ON CONFLICT (name) DO NOTHING RETURNING name;
@@ -126,9 +147,9 @@ SELECT (SELECT 1 FROM message
 
 -- name: return_locked
 -- Whose lock ran out: received again, or, if that was often enough, set aside. Where it stood in its session
--- it stands still.
+-- it stands still; who was deferred is deferred again.
 UPDATE message
-   SET state = CASE WHEN delivery_count >= :max_deliveries THEN 'dead' ELSE 'ready' END,
+   SET state = CASE WHEN delivery_count >= :max_deliveries THEN 'dead' WHEN deferred THEN 'deferred' ELSE 'ready' END,
        lock_secret = NULL, visible_at = NULL,
        reason = CASE WHEN delivery_count >= :max_deliveries THEN :used_up END,
        detail = CASE WHEN delivery_count >= :max_deliveries THEN 'the lock ran out' END,
@@ -138,7 +159,7 @@ UPDATE message
        SELECT sequence FROM message
         WHERE queue_key = :key AND state = 'locked' AND visible_at <= :now
         ORDER BY visible_at LIMIT :limit)
-RETURNING session, state;
+RETURNING session, state, id;
 
 -- name: let_arrive
 -- Those whose time has come. One of a session takes its turn, unless it had it before.
@@ -151,7 +172,7 @@ UPDATE message
 RETURNING session, state;
 
 -- name: expired_messages
-SELECT sequence, session FROM message
+SELECT sequence, session, id FROM message
  WHERE queue_key = :key AND expires_at <= :now AND state <> 'locked'
  ORDER BY expires_at LIMIT :limit;
 
@@ -163,19 +184,39 @@ UPDATE message
 -- name: drop_messages
 DELETE FROM message WHERE sequence IN (SELECT value FROM json_each(:sequences));
 
--- name: lock_messages
+-- name: next_messages
 -- By the order of receiving, which never changes. What expired and could not be set aside yet is passed over.
 -- The first always; others as long as those before them are not too large to be handed out together.
+SELECT sequence FROM (
+       SELECT sequence, sum(size) OVER (ORDER BY rank, sequence) - size AS before FROM (
+              SELECT sequence, rank, length(body) AS size FROM message
+               WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > :now)
+               ORDER BY rank, sequence LIMIT :limit))
+ WHERE before < :bytes_max
+
+-- name: lock_messages
+UPDATE message
+   SET state = 'locked', lock_secret = :secret, delivery_count = delivery_count + 1, visible_at = :now + :lock_time
+ WHERE sequence IN ({next_messages})
+RETURNING {message_columns}, rank;
+
+-- name: take_messages
+-- Gone at once: whoever receives it at most once says nothing of it any more.
+DELETE FROM message
+ WHERE sequence IN ({next_messages})
+RETURNING {message_columns}, rank;
+
+-- name: lock_deferred
+-- Those of these numbers that are deferred, as long as they are not too large to be handed out together.
 UPDATE message
    SET state = 'locked', lock_secret = :secret, delivery_count = delivery_count + 1, visible_at = :now + :lock_time
  WHERE sequence IN (
        SELECT sequence FROM (
-              SELECT sequence, sum(size) OVER (ORDER BY rank, sequence) - size AS before FROM (
-                     SELECT sequence, rank, length(body) AS size FROM message
-                      WHERE queue_key = :key AND state = 'ready' AND (expires_at IS NULL OR expires_at > :now)
-                      ORDER BY rank, sequence LIMIT :limit))
+              SELECT sequence, sum(length(body)) OVER (ORDER BY sequence) - length(body) AS before FROM message
+               WHERE sequence IN (SELECT value FROM json_each(:sequences)) AND queue_key = :key
+                 AND state = 'deferred')
         WHERE before < :bytes_max)
-RETURNING {message_columns}, rank;
+RETURNING {message_columns}, sequence;
 
 -- name: complete_messages
 -- The key first, by which the row is found; then everything by which the delivery is known. That it is locked
@@ -189,15 +230,18 @@ DELETE FROM message
 RETURNING sequence, queue_key, session;
 
 -- name: settle_messages
--- Whatever is not completed: received again at once or later, or set aside.
+-- Whatever is not completed: received again at once or later, or set aside. Who is deferred stays so, and no
+-- longer expires.
 UPDATE message
    SET state = CASE WHEN settled.action = 'dead-letter' THEN 'dead'
                     WHEN settled.action = 'abandon' AND delivery_count >= settled.max_deliveries THEN 'dead'
+                    WHEN settled.action = 'defer' OR deferred THEN 'deferred'
                     WHEN settled.action = 'abandon' AND settled.delay > 0 THEN 'waiting'
                     ELSE 'ready' END,
-       lock_secret = NULL,
+       lock_secret = NULL, deferred = deferred OR settled.action = 'defer',
        visible_at = CASE WHEN settled.action = 'dead-letter' THEN NULL
                          WHEN settled.action = 'abandon' AND delivery_count >= settled.max_deliveries THEN NULL
+                         WHEN deferred THEN NULL
                          WHEN settled.action = 'abandon' AND settled.delay > 0 THEN :now + settled.delay END,
        delivery_count = delivery_count - (settled.action = 'release'),
        reason = CASE WHEN settled.action = 'dead-letter' THEN settled.reason
@@ -206,7 +250,7 @@ UPDATE message
        detail = settled.detail,
        dead_at = CASE WHEN settled.action = 'dead-letter' THEN :now
                       WHEN settled.action = 'abandon' AND delivery_count >= settled.max_deliveries THEN :now END,
-       expires_at = CASE WHEN settled.action = 'dead-letter' THEN NULL
+       expires_at = CASE WHEN settled.action IN ('dead-letter', 'defer') THEN NULL
                          WHEN settled.action = 'abandon' AND delivery_count >= settled.max_deliveries THEN NULL
                          ELSE expires_at END
   FROM (SELECT value ->> 0 AS sequence, value ->> 1 AS secret, value ->> 2 AS id, queue.key AS queue_key,
@@ -228,6 +272,14 @@ UPDATE message SET visible_at = :now + held.lock_time
    AND message.visible_at > :now
 RETURNING sequence, visible_at;
 
+-- name: rewrite_message
+-- What it holds is another from now on, for as long as it is locked and after; its lock holds for its whole time again.
+UPDATE message SET body = :body, visible_at = :now + queue.lock_time
+  FROM queue
+ WHERE message.sequence = :sequence AND message.lock_secret = :secret AND message.id = :id
+   AND queue.name = :queue AND message.queue_key = queue.key AND message.visible_at > :now
+RETURNING visible_at;
+
 -- name: peek_messages
 -- In the order in which they would be received, then those that cannot be received now.
 SELECT {message_columns} FROM (
@@ -242,7 +294,10 @@ SELECT {message_columns} FROM (
         UNION ALL
        SELECT * FROM (SELECT 4, rank, sequence FROM message
                        WHERE queue_key = :key AND session IS NOT NULL AND state <> 'dead' AND state = 'behind'
-                       ORDER BY session, state, sequence LIMIT :limit)) AS found
+                       ORDER BY session, state, sequence LIMIT :limit)
+        UNION ALL
+       SELECT * FROM (SELECT 5, rank, sequence FROM message
+                       WHERE queue_key = :key AND state = 'deferred' ORDER BY sequence LIMIT :limit)) AS found
   JOIN message ON message.sequence = found.sequence
  ORDER BY found.part, found.place, found.sequence LIMIT :limit;
 
@@ -251,7 +306,7 @@ SELECT {message_columns} FROM message
  WHERE queue_key = :key AND state = 'dead' AND sequence > :after
  ORDER BY sequence LIMIT :limit;
 
--- name: dead_to_resubmit
+-- name: dead_of
 SELECT sequence FROM message
  WHERE queue_key = :key AND state = 'dead'
    AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
@@ -266,3 +321,32 @@ SELECT queue_key, id, properties, session, priority, CASE WHEN session IS NULL T
  WHERE sequence IN (SELECT value FROM json_each(:sequences))
  ORDER BY sequence
 RETURNING sequence, session;
+
+-- name: purge_messages
+-- Whatever state they are in, each by the index that holds it.
+DELETE FROM message WHERE sequence IN (
+       SELECT * FROM (SELECT sequence FROM message
+                       WHERE queue_key = :key AND state = 'ready' ORDER BY rank, sequence LIMIT :limit)
+        UNION ALL
+       SELECT * FROM (SELECT sequence FROM message
+                       WHERE queue_key = :key AND state = 'locked' ORDER BY visible_at LIMIT :limit)
+        UNION ALL
+       SELECT * FROM (SELECT sequence FROM message
+                       WHERE queue_key = :key AND state = 'waiting' ORDER BY visible_at LIMIT :limit)
+        UNION ALL
+       SELECT * FROM (SELECT sequence FROM message
+                       WHERE queue_key = :key AND session IS NOT NULL AND state <> 'dead' AND state = 'behind' ORDER BY session, state, sequence LIMIT :limit)
+        UNION ALL
+       SELECT * FROM (SELECT sequence FROM message
+                       WHERE queue_key = :key AND state = 'deferred' ORDER BY sequence LIMIT :limit)
+        UNION ALL
+       SELECT * FROM (SELECT sequence FROM message
+                       WHERE queue_key = :key AND state = 'dead' ORDER BY sequence LIMIT :limit)
+       LIMIT :limit)
+RETURNING session;
+
+-- name: drop_subscription
+DELETE FROM subscription WHERE queue_key = :key;
+
+-- name: drop_queue
+DELETE FROM queue WHERE key = :key;

@@ -49,9 +49,3 @@ CREATE TABLE {schema}.quarantine (
 CREATE INDEX quarantine_stream ON {schema}.quarantine (stream, id);
 CREATE INDEX quarantine_group ON {schema}.quarantine (stream, grp, id);
 CREATE INDEX quarantine_resubmitted ON {schema}.quarantine (stream, grp, id) WHERE resubmitted;
-
--- One more kind of alert.
-ALTER TABLE {schema}.alert DROP CONSTRAINT alert_kind_check;
-ALTER TABLE {schema}.alert ADD CONSTRAINT alert_kind_check CHECK (kind IN (
-    'task_error', 'undo_failed', 'undo_manual', 'workflow_paused', 'agent_paused', 'submission_conflict',
-    'quarantine'));

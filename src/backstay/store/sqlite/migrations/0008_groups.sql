@@ -46,28 +46,3 @@ CREATE TABLE quarantine (
 CREATE INDEX quarantine_stream ON quarantine (stream, id);
 CREATE INDEX quarantine_group ON quarantine (stream, grp, id);
 CREATE INDEX quarantine_resubmitted ON quarantine (stream, grp, id) WHERE resubmitted = 1;
-
--- One more kind of alert. A rule can only be changed with its table.
-CREATE TABLE alert_of_more_kinds (
-    id              INTEGER PRIMARY KEY,
-    kind            TEXT    NOT NULL CHECK (kind IN (
-                        'task_error', 'undo_failed', 'undo_manual', 'workflow_paused', 'agent_paused',
-                        'submission_conflict', 'quarantine')),
-    target          TEXT    NOT NULL,
-    task_id         TEXT,
-    step            TEXT,
-    message         TEXT    NOT NULL,
-    at              INTEGER NOT NULL,
-    acknowledged_by TEXT,
-    acknowledged_at INTEGER,
-    CHECK ((acknowledged_by IS NULL) = (acknowledged_at IS NULL))
-) STRICT;
-
-INSERT INTO alert_of_more_kinds
-SELECT id, kind, target, task_id, step, message, at, acknowledged_by, acknowledged_at FROM alert;
-
-DROP TABLE alert;
-ALTER TABLE alert_of_more_kinds RENAME TO alert;
-
-CREATE INDEX alert_open ON alert (id) WHERE acknowledged_at IS NULL;
-CREATE INDEX alert_open_of ON alert (target) WHERE acknowledged_at IS NULL;

@@ -1,0 +1,77 @@
+"""What was in a file before a migration is there after it, and means the same."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from backstay.domain.audit import Act
+from backstay.sql.migrations import Migration, load_migrations
+from backstay.sql.sqlite import schema
+from backstay.sql.sqlite.connection import connect
+from backstay.store.records import AlertFilter
+from backstay.store.sqlite import SqliteStore
+from backstay.testing import ManualClock
+from backstay.testing.promises.mail import Mail, ids
+
+#: The last one before queues had a bound.
+BEFORE = 6
+
+CONTENT = """
+INSERT INTO queue VALUES (7, 'orders', 60000000, 10, 600000000, NULL, 0, 0, 0);
+INSERT INTO message (sequence, queue_key, id, properties, priority, state, rank, enqueued_at, body)
+VALUES (3, 7, 'm3', '{}', 0, 'ready', 0, 0, x'31'), (9, 7, 'gone', '{}', 0, 'ready', 1, 1, x'31');
+INSERT INTO message (sequence, queue_key, id, properties, priority, state, rank, enqueued_at, reason, dead_at,
+                     body)
+VALUES (4, 7, 'm4', '{}', 0, 'dead', 0, 0, 'no', 0, x'31');
+DELETE FROM message WHERE sequence = 9;
+INSERT INTO alert (kind, target, message, at) VALUES ('submission_conflict', 'queue:orders', 'which one?', 0);
+"""
+
+
+@pytest.fixture
+def old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store as the release before wrote it."""
+    path = tmp_path / "old.db"
+    with monkeypatch.context() as before:
+        before.setattr(schema, "load_migrations", lambda package: _up_to(BEFORE, load_migrations(package)))
+        connection = connect(path, readonly=False)
+        schema.migrate(connection, "backstay.store.sqlite")
+    connection.executescript(CONTENT)
+    connection.close()
+    return path
+
+
+def _up_to(number: int, migrations: list[Migration]) -> list[Migration]:
+    return [one for one in migrations if one.number <= number]
+
+
+async def test_messages_and_alerts_survive_and_numbers_go_on(old_file: Path):
+    store = SqliteStore(f"sqlite:///{old_file}")
+    await store.open()
+    mail = Mail(store.queues, ManualClock())
+
+    [queue] = await store.queues.standings(limit=9, counted=9)
+    assert (queue.queue.max_messages, queue.ready, queue.dead) == (1_000_000, 1, 1)
+    assert [one.message for one in await store.records.alerts(AlertFilter(open_only=True))] == ["which one?"]
+    sent = await mail.send("a", id="m10")
+
+    assert sent.sequence == 10  # 9 was given to one that is gone.
+    assert ids(await mail.receive()) == ["m3", "m10"]
+    assert ids(await mail.dead()) == ["m4"]
+    act = Act(who="me", action="resubmit", target="queue:orders")
+    assert await store.queues.resubmit("orders", None, limit=9, act=act, now=mail.now) == [11]
+    await store.close()
+
+
+async def test_a_store_without_messages_goes_on_counting_too(old_file: Path):
+    with sqlite3.connect(old_file) as connection:
+        connection.execute("DELETE FROM message")
+
+    store = SqliteStore(f"sqlite:///{old_file}")
+    await store.open()
+
+    assert (await Mail(store.queues, ManualClock()).send("a")).sequence == 10
+    await store.close()
