@@ -36,6 +36,8 @@ PARTITION_LOST: Final = "partition_lost"
 EVENT_QUARANTINED: Final = "event_quarantined"
 OFFSET_AHEAD: Final = "offset_ahead"
 QUARANTINE_FULL: Final = "quarantine_full"
+PIPELINE_WAITS: Final = "pipeline_waits"
+QUEUE_MISSING: Final = "queue_missing"
 
 counters: Final[Counter[str]] = Counter()
 
