@@ -18,6 +18,7 @@ RECOVERED: Final = "recovered"
 STEP_RETRIED: Final = "step_retried"
 STEP_REPEATED: Final = "step_repeated"
 BREAKER_OPENED: Final = "breaker_opened"
+AGENT_SLOWED: Final = "agent_slowed"
 DRAINING: Final = "draining"
 DRAIN_CUT_SHORT: Final = "drain_cut_short"
 FEWER_CONNECTIONS: Final = "fewer_connections"
@@ -37,6 +38,8 @@ EVENT_QUARANTINED: Final = "event_quarantined"
 OFFSET_AHEAD: Final = "offset_ahead"
 OTHER_LOG: Final = "other_log"
 QUARANTINE_FULL: Final = "quarantine_full"
+PIPELINE_WAITS: Final = "pipeline_waits"
+QUEUE_MISSING: Final = "queue_missing"
 
 counters: Final[Counter[str]] = Counter()
 

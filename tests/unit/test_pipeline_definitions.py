@@ -100,7 +100,7 @@ def test_nothing_comes_after_a_sink_but_a_checkpoint(app: App, after: str):
 def test_a_checkpoint_comes_once_and_after_the_sink(app: App):
     chain = app.stream("requests").source(group="g")
 
-    with pytest.raises(InvalidDefinition, match=r"has no sink: put \.start\(…\) or \.via\(…\) before"):
+    with pytest.raises(InvalidDefinition, match=r"has no sink: put \.start\(…\), \.send\(…\) or"):
         chain.checkpoint(every=5)
     with pytest.raises(InvalidDefinition, match=r"has a \.checkpoint\(…\) already"):
         chain.via(send).checkpoint(every=5).checkpoint(every=6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from backstay.api.calls import Call, Nothing, Text
@@ -46,7 +46,7 @@ async def get_metrics(call: Call[Nothing, Nothing, Nothing]) -> Text:
     return Text("".join(f"{line}\n" for line in lines), media_type=MEDIA_TYPE)
 
 
-def exposition(counted: Mapping[str, int], *, waiting: int, agents: Iterable[AgentView]) -> Iterator[str]:
+def exposition(counted: Mapping[str, int], *, waiting: int, agents: Sequence[AgentView]) -> Iterator[str]:
     """The lines of the page."""
     yield from family(
         "backstay_backlog", "gauge", "Tasks that wait to be claimed, counted no further than the limit."
@@ -62,3 +62,12 @@ def exposition(counted: Mapping[str, int], *, waiting: int, agents: Iterable[Age
     for agent in agents:
         number = sum(one.breaker == BreakerState.OPEN for one in agent.instances)
         yield f'backstay_breaker_open{{agent="{agent.name}"}} {number}'
+    yield from family(
+        "backstay_agent_concurrency",
+        "gauge",
+        "Steps of the agent that may run at once now, in all live processes.",
+    )
+    for agent in agents:
+        limits = [one.concurrency for one in agent.instances if one.concurrency is not None]
+        if limits:
+            yield f'backstay_agent_concurrency{{agent="{agent.name}"}} {sum(limits)}'

@@ -121,13 +121,14 @@ def plan_table(steps: Iterable[PlannedUndo]) -> Table:
 
 def agent_table(agents: Iterable[AgentView]) -> Table:
     """Every agent over all live processes."""
-    table = columns("agent", "state", "breaker", "in flight", "waiting", "processes", "note")
+    table = columns("agent", "state", "breaker", "in flight", "limit", "waiting", "processes", "note")
     for agent in agents:
         table.add_row(
             words(agent.name),
             _standing(paused=agent.paused, processes=len(agent.instances)),
             _breaker(agent),
             str(sum(one.in_flight for one in agent.instances)),
+            _limit(agent),
             str(sum(one.waiting for one in agent.instances)),
             str(len(agent.instances)),
             cut(_holder(agent.held_by, agent.reason)),
@@ -293,6 +294,15 @@ def _breaker(agent: AgentView) -> Text:
     standing = Counter(one.breaker for one in agent.instances)
     text = ", ".join(_counted(state, number, agent.instances) for state, number in standing.items())
     return words(text, style="" if set(standing) <= {"closed"} else LOUD)
+
+
+def _limit(agent: AgentView) -> str:
+    """How many steps may run at once over all processes, and at most if that follows a pace."""
+    if not agent.instances or any(one.concurrency is None for one in agent.instances):
+        return ""
+    now = sum(one.concurrency or 0 for one in agent.instances)
+    most = sum(one.concurrency_max or 0 for one in agent.instances)
+    return str(most) if now == most else f"{now} of {most}"
 
 
 def _counted(state: str, number: int, instances: Sequence[AgentInstance]) -> str:

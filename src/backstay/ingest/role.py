@@ -48,6 +48,7 @@ class Ingest:
         self.checkpointer = Checkpointer(store.groups, owner, settings=settings, clock=clock)
         services = Services(
             streams=streams,
+            exchange=exchange,
             store=store,
             owner=owner,
             door=door,

@@ -15,6 +15,7 @@ import msgspec
 
 from backstay.domain.audit import Act
 from backstay.domain.lease import Owner
+from backstay.domain.message import NewMessage
 from backstay.domain.stream import EventRecord, Group, GroupStanding, Holding, NewQuarantined, Quarantined
 from backstay.domain.task import NewTask
 from backstay.errors import BackstayError
@@ -27,6 +28,13 @@ class Start(msgspec.Struct, frozen=True):
     event: EventRecord
 
 
+class Send(msgspec.Struct, frozen=True):
+    """A message to a queue, and the event that it was made of."""
+
+    message: NewMessage
+    event: EventRecord
+
+
 class Advance(msgspec.Struct, frozen=True, kw_only=True):
     """What a holder made of events of its partition, and how far it has got with that."""
 
@@ -34,6 +42,8 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True):
     # The next offset to read after a crash: everything below is finished. None: as before.
     to: int | None = None
     starts: Sequence[Start] = ()
+    # One of an event at most. Only of events below ``to``, so that none is sent before its position is kept.
+    messages: Sequence[Send] = ()
     quarantined: Sequence[NewQuarantined] = ()
     # Ids of events in quarantine that were resubmitted, and have been processed now, one way or the other.
     settled: Sequence[int] = ()
@@ -44,8 +54,10 @@ class Advanced(msgspec.Struct, frozen=True, kw_only=True):
 
     # Tasks that are new. The others were there before: their events came twice.
     started: int = 0
-    # Tasks that cannot be entered, as a rule since their id belongs to another one: their events were set
-    # aside.
+    # Messages that are new. The others were sent before.
+    sent: int = 0
+    # Tasks that cannot be entered, as a rule since their id belongs to another one, and messages that their
+    # queue does not take: their events were set aside.
     conflicts: int = 0
 
 
@@ -79,14 +91,16 @@ class Groups(Protocol):
     async def advance(
         self, advances: Sequence[Advance], *, owner: Owner, quarantine_max: int, now: datetime
     ) -> list[Advanced | BackstayError]:
-        """Enter tasks, set events aside and move checkpoints on: each advance entirely or not at all.
+        """Enter tasks, send messages, set events aside, move checkpoints on: each entirely or not at all.
 
         A checkpoint never moves back, and an event is set aside once, however often that is said. A task
         that is there already counts as entered; where its id belongs to another one, its event is set
-        aside instead. All of it may be said again after any failure.
+        aside instead. A message is sent if its event lies beyond the checkpoint, or leaves the quarantine
+        with this advance: otherwise it was sent before. All of it may be said again after any failure.
 
-        An answer may be LeaseLost, when the holding was lost, or QuarantineFull, when more than
-        ``quarantine_max`` events of the group would be set aside; others advance all the same.
+        An answer may be LeaseLost, when the holding was lost; QuarantineFull, when more than
+        ``quarantine_max`` events of the group would be set aside; QueueFull or UnknownQueue, when not every
+        message can be sent. Others advance all the same.
         """
 
     async def standings(self, stream: str) -> list[GroupStanding]:

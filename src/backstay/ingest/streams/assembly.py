@@ -5,24 +5,26 @@ from __future__ import annotations
 from typing import Any, Final
 
 from backstay.definitions.batches import BatchDefinition
-from backstay.definitions.pipelines import PipelineDefinition, StartSink, ViaSink
+from backstay.definitions.pipelines import PipelineDefinition, SendSink, StartSink, ViaSink
 from backstay.definitions.workflows import Workflow
 from backstay.domain.stream import EventRecord, Group, Holding
 from backstay.ingest.streams.allowance import Allowance
 from backstay.ingest.streams.batch_flow import BatchFlow
 from backstay.ingest.streams.flow import Flow
-from backstay.ingest.streams.lane_flow import LaneFlow
+from backstay.ingest.streams.lane_flow import LaneFlow, Sink
 from backstay.ingest.streams.lookout import Lookout
+from backstay.ingest.streams.outbox import Outbox
 from backstay.ingest.streams.pipeline import MakeFlow, Pipeline
+from backstay.ingest.streams.sender import Sender
 from backstay.ingest.streams.services import Services
-from backstay.ingest.streams.slice_flow import SliceFlow
+from backstay.ingest.streams.slice_flow import Maker, SliceFlow
 from backstay.ingest.streams.slots import Slots
 from backstay.ingest.streams.stages import Stages
 from backstay.ingest.streams.starter import Starter
 from backstay.ingest.streams.tally import Tally
 from backstay.ingest.streams.via import Via
 
-# So many events are at work at once in asynchronous stages that end in a task.
+# So many events are at work at once in asynchronous stages that end in a task or a message.
 CONCURRENCY: Final = 1_000
 
 
@@ -30,6 +32,8 @@ def pipeline_of(declared: PipelineDefinition, services: Services) -> Pipeline:
     sink = declared.sink
     if isinstance(sink, StartSink):
         make = _starting(declared, sink, services)
+    elif isinstance(sink, SendSink):
+        make = _sending(declared, sink, services)
     else:
         make = _through(declared, sink, services)
     return Pipeline(Group(declared.stream, declared.group), make, services)
@@ -46,7 +50,7 @@ def batches_of(declared: BatchDefinition, services: Services) -> Pipeline:
 
 def _starting(declared: PipelineDefinition, sink: StartSink, services: Services) -> MakeFlow:
     stages = Stages(declared.stages)
-    starter = Starter(declared, sink, services.door)
+    maker = Starter(declared, sink, services.door)
     name = sink.workflow.name if isinstance(sink.workflow, Workflow) else sink.workflow
     settings = services.settings
     allowance = Allowance(services.store, name, max_pending=settings.max_pending, clock=services.clock)
@@ -56,17 +60,45 @@ def _starting(declared: PipelineDefinition, sink: StartSink, services: Services)
         tally = _tally(declared, holding, services)
         if stages.plain:
             return SliceFlow(
-                holding, tally, lookout, services, stages=stages, starter=starter, allowance=allowance
+                holding, tally, lookout, services, stages=stages, maker=maker, allowance=allowance
             )
-
-        async def start(value: Any, record: EventRecord) -> None:
-            tally.started(starter.start(value, record))
-
         return LaneFlow(
-            holding, tally, lookout, services, stages=stages, sink=start, slots=slots, allowance=allowance
+            holding,
+            tally,
+            lookout,
+            services,
+            stages=stages,
+            sink=_into(tally, maker),
+            slots=slots,
+            makes=True,
+            allowance=allowance,
         )
 
     return make
+
+
+def _sending(declared: PipelineDefinition, sink: SendSink, services: Services) -> MakeFlow:
+    stages = Stages(declared.stages)
+    maker = Sender(declared, sink, services.exchange)
+    slots = Slots(CONCURRENCY)
+
+    def make(holding: Holding, lookout: Lookout) -> Flow:
+        tally = Outbox(holding, every=declared.every, after=declared.after, clock=services.clock)
+        if stages.plain:
+            return SliceFlow(holding, tally, lookout, services, stages=stages, maker=maker)
+        made = _into(tally, maker)
+        return LaneFlow(holding, tally, lookout, services, stages=stages, sink=made, slots=slots, makes=True)
+
+    return make
+
+
+def _into(tally: Tally, maker: Maker) -> Sink:
+    """Notes what is made of each value."""
+
+    async def made(value: Any, record: EventRecord) -> None:
+        tally.made(maker.make(value, record))
+
+    return made
 
 
 def _through(declared: PipelineDefinition, sink: ViaSink, services: Services) -> MakeFlow:

@@ -203,7 +203,7 @@ class BatchFlow(Flow):
                 self.tally.set_aside(one.event, str(refusal("batch", failure)))
                 break
             await asyncio.sleep(delay)
-        self.tally.settled(one.id)
+        self.tally.settled(one.id, one.event.offset)
 
 
 class Said:

@@ -13,18 +13,37 @@ from typing import Final
 from backstay.clock import Clock
 from backstay.domain.lease import Owner
 from backstay.domain.stream import Group
-from backstay.errors import BackstayError, LeaseLost, QuarantineFull, Unavailable
+from backstay.errors import (
+    BackstayError,
+    LeaseLost,
+    QuarantineFull,
+    QueueFull,
+    Unavailable,
+    UnknownQueue,
+)
 from backstay.ingest.streams.tally import Tally
-from backstay.observe import EVENT_QUARANTINED, QUARANTINE_FULL, STORE_UNAVAILABLE, alert, counters, emit
+from backstay.observe import (
+    EVENT_QUARANTINED,
+    PIPELINE_WAITS,
+    QUARANTINE_FULL,
+    QUEUE_MISSING,
+    STORE_UNAVAILABLE,
+    alert,
+    counters,
+    emit,
+)
 from backstay.pulse import Pulse
 from backstay.settings import Settings
 from backstay.store.groups import Advance, Advanced, Groups
 
-# Of one transaction, over all partitions: others wait for it.
-STARTS_MAX: Final = 2_000
-# A store that is away, or has no room in quarantine, is asked again after this pause.
+# Tasks and messages of one transaction, over all partitions: others wait for it.
+MADE_MAX: Final = 2_000
+# A store that is away, or has no room in quarantine or in a queue, is asked again after this pause.
 RETRY_SECONDS: Final = 0.5
 _PULSE_SECONDS: Final = 1.0
+
+#: For what is answered so there is no way now, and perhaps there is later.
+_NO_WAY: Final = (QuarantineFull, QueueFull, UnknownQueue)
 
 
 class Checkpointer:
@@ -105,15 +124,15 @@ class Checkpointer:
     def _lot(self, waiting: list[Tally]) -> list[tuple[Tally, Advance]]:
         """Those that are written together; they leave the line."""
         lot: list[tuple[Tally, Advance]] = []
-        starts = 0
-        while waiting and starts < STARTS_MAX:
+        made = 0
+        while waiting and made < MADE_MAX:
             tally = waiting.pop(0)
             if tally not in self._noted:
                 continue
             del self._noted[tally]
             advance = tally.take()
             if advance is not None:
-                starts += len(advance.starts)
+                made += len(advance.starts) + len(advance.messages)
                 lot.append((tally, advance))
         return lot
 
@@ -139,21 +158,32 @@ class Checkpointer:
             if tally.stalled:
                 self._full.discard(advance.holding.group)
             tally.done()
+            if tally.due_in() == 0.0:
+                self._note(tally)
             return
         if isinstance(answer, LeaseLost):
             self.leave(tally)
             tally.lost()
             return
         tally.failed()
-        self._note(tally)
-        if isinstance(answer, QuarantineFull):
+        if isinstance(answer, _NO_WAY) and not (isinstance(answer, QueueFull) and tally.lessened()):
             self._stall(tally, answer)
+        self._note(tally)
 
-    def _stall(self, tally: Tally, error: QuarantineFull) -> None:
-        """Nothing is skipped: the partition waits until somebody has made room. A person is called once."""
+    def _stall(self, tally: Tally, error: BackstayError) -> None:
+        """Nothing is skipped: the partition waits until there is a way. It is told of once."""
         group = tally.holding.group
         if group not in self._full:
             self._full.add(group)
-            alert(QUARANTINE_FULL, stream=group.stream, group=group.name, message=error)
+            _tell(group, error)
         tally.stalled = True
         self._stalled_until = self._clock.monotonic() + RETRY_SECONDS
+
+
+def _tell(group: Group, error: BackstayError) -> None:
+    """Call a person; not where receivers are behind: to wait for them is what a full queue is for."""
+    if isinstance(error, QueueFull):
+        emit(PIPELINE_WAITS, stream=group.stream, group=group.name, message=error)
+        return
+    kind = QUARANTINE_FULL if isinstance(error, QuarantineFull) else QUEUE_MISSING
+    alert(kind, stream=group.stream, group=group.name, message=error)

@@ -1,7 +1,7 @@
 """One partition in the hands of this process: read on demand, and everything in hand finished or dropped.
 
 lane_flow    one event per key at a time, many keys at once: for what has to be awaited
-slice_flow   slice by slice in one loop: for plain stages that end in a task
+slice_flow   slice by slice in one loop: for plain stages that end in a task or a message
 batch_flow   batch by batch, to a handler that says itself how far it has got
 """
 
@@ -229,4 +229,5 @@ class Flow(ABC):
 def written_bytes(advance: Advance) -> int:
     """What was held for the events of an advance."""
     started = sum([cost(one.event) for one in advance.starts])
-    return started + sum([cost(one.event) for one in advance.quarantined])
+    sent = sum([cost(one.event) for one in advance.messages])
+    return started + sent + sum([cost(one.event) for one in advance.quarantined])

@@ -13,7 +13,7 @@ from typing import Any, Final
 from backstay.domain.stream import EventRecord, Holding, Quarantined, Slice
 from backstay.ingest.streams.allowance import Allowance, Share
 from backstay.ingest.streams.budget import cost
-from backstay.ingest.streams.flow import SLICE_MAX, Flow
+from backstay.ingest.streams.flow import SLICE_MAX, Flow, written_bytes
 from backstay.ingest.streams.lanes import Held, Lanes
 from backstay.ingest.streams.lookout import Lookout
 from backstay.ingest.streams.services import Services
@@ -42,12 +42,15 @@ class LaneFlow(Flow):
         stages: Stages,
         sink: Sink,
         slots: Slots,
+        makes: bool = False,
         allowance: Allowance | None = None,
     ) -> None:
         super().__init__(holding, tally, lookout, services)
         self._stages = stages
         self._sink = sink
         self._slots = slots
+        # Whether the sink makes something of events that is in hand until it is written.
+        self._makes = makes
         self._share = None if allowance is None else Share(allowance)
         self._lanes = Lanes()
         self._workers: set[asyncio.Task[None]] = set()
@@ -97,7 +100,8 @@ class LaneFlow(Flow):
     async def _demand(self) -> int:
         if self._failure is not None:
             raise self._failure
-        room = min(self._window - self.tally.mark.in_hand, READ_AHEAD - self._lanes.ready)
+        in_hand = max(self.tally.mark.in_hand, self.tally.unwritten)
+        room = min(self._window - in_hand, READ_AHEAD - self._lanes.ready)
         if room < self._lot:
             return 0
         limit = min(room, SLICE_MAX)
@@ -163,17 +167,21 @@ class LaneFlow(Flow):
     async def _process(self, held: Held) -> None:
         record, again = held
         self._begun = max(self._begun, record.offset)
+        is_left = self._makes
         try:
             value = await self._stages.judged(record)
             if value is not FILTERED:
                 await self._sink(value, record)
+            else:
+                is_left = False
         except Refused as refused:
             self.tally.set_aside(record, str(refused))
-        self._release(cost(record))
+        if not is_left:
+            self._release(cost(record))
         if again is None:
             self.tally.finished(record.offset)
         else:
-            self.tally.settled(again)
+            self.tally.settled(again, record.offset)
         self._wake.set()
 
     async def _rest(self) -> None:
@@ -190,4 +198,6 @@ class LaneFlow(Flow):
         self._settling.difference_update(advance.settled)
         if self._share is not None:
             self._share.written(len(advance.starts))
+        if self._makes:
+            self._release(written_bytes(advance))
         self._wake.set()

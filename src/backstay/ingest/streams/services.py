@@ -9,6 +9,7 @@ from backstay.clock import Clock
 from backstay.domain.lease import Owner
 from backstay.ingest.streams.budget import Budget
 from backstay.ingest.streams.checkpointer import Checkpointer
+from backstay.messaging.exchange import Exchange
 from backstay.messaging.streams import Streams
 from backstay.settings import Settings
 from backstay.store.base import Store
@@ -18,6 +19,7 @@ from backstay.submit import Door
 @dataclass(frozen=True, slots=True)
 class Services:
     streams: Streams
+    exchange: Exchange
     store: Store
     owner: Owner
     door: Door

@@ -1,15 +1,15 @@
-"""Judges a partition slice by slice, in one loop: for plain stages that end in a task.
+"""Judges a partition slice by slice, in one loop: for plain stages that end in a task or a message.
 
 Without a task of the event loop for each event this is several times as fast. What is judged waits for the
-checkpointer, which starts the tasks and moves the checkpoint on in one transaction; meanwhile the next slice
-is read.
+checkpointer, which writes that and moves the checkpoint on in one transaction; meanwhile the next slice is
+read.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, Protocol
 
 from backstay.domain.stream import EventRecord, Holding, NewQuarantined, Quarantined, Slice
 from backstay.ingest.streams.allowance import Allowance, Share
@@ -18,12 +18,18 @@ from backstay.ingest.streams.flow import SLICE_MAX, Flow, written_bytes
 from backstay.ingest.streams.lookout import Lookout
 from backstay.ingest.streams.services import Services
 from backstay.ingest.streams.stages import FILTERED, Refused, Stages
-from backstay.ingest.streams.starter import Starter
-from backstay.ingest.streams.tally import Tally
-from backstay.store.groups import Advance, Start
+from backstay.ingest.streams.tally import Made, Tally
+from backstay.store.groups import Advance
 
 # A stage may be slow. So long at a time it has the event loop to itself.
 TURN_SECONDS: Final = 0.01
+
+
+class Maker(Protocol):
+    """A sink that makes something of an event, to be written with its position."""
+
+    def make(self, value: Any, record: EventRecord) -> Made:
+        """Of what the stages gave. Raises Refused."""
 
 
 class SliceFlow(Flow):
@@ -35,13 +41,13 @@ class SliceFlow(Flow):
         services: Services,
         *,
         stages: Stages,
-        starter: Starter,
-        allowance: Allowance,
+        maker: Maker,
+        allowance: Allowance | None = None,
     ) -> None:
         super().__init__(holding, tally, lookout, services)
         self._stages = stages
-        self._starter = starter
-        self._share = Share(allowance)
+        self._maker = maker
+        self._share = None if allowance is None else Share(allowance)
         self._judging = 0
         self._at_rest = asyncio.Event()
         self._at_rest.set()
@@ -53,43 +59,46 @@ class SliceFlow(Flow):
 
     def let_go(self) -> None:
         super().let_go()
-        self._share.keep(0)
+        self._keep(0)
 
     async def _demand(self) -> int:
-        self._share.keep(self.tally.starts_unwritten)
+        self._keep(self.tally.starts_unwritten)
         room = self._window - self.tally.unwritten
-        return await self._allowed(self._share, min(room, SLICE_MAX)) if room >= self._lot else 0
+        if room < self._lot:
+            return 0
+        limit = min(room, SLICE_MAX)
+        return limit if self._share is None else await self._allowed(self._share, limit)
 
     async def _take(self, found: Slice) -> None:
         self._at_rest.clear()
         self._judging = len(found.events)
         try:
-            starts, refused = await self._judge(found.events)
+            made, refused = await self._judge(found.events)
             self._set_aside(refused)
-            self.tally.judged(len(found.events), starts, to=found.next)
+            self.tally.judged(len(found.events), made, to=found.next)
         finally:
             self._judging = 0
             self._at_rest.set()
         # At once: others may be waiting for what is not needed here.
-        self._share.keep(self.tally.starts_unwritten)
+        self._keep(self.tally.starts_unwritten)
 
     async def _take_again(self, events: Sequence[Quarantined]) -> None:
         self._settling.update(one.id for one in events)
         self._charge([one.event for one in events])
         for one in events:
-            starts, refused = await self._judge([one.event])
+            made, refused = await self._judge([one.event])
             # What leaves the quarantine and what comes back into it must be one advance.
             self._set_aside(refused)
-            for start in starts:
-                self.tally.started(start)
-            self.tally.settled(one.id)
+            for what in made:
+                self.tally.made(what)
+            self.tally.settled(one.id, one.event.offset)
 
-    async def _judge(self, events: Sequence[EventRecord]) -> tuple[list[Start], list[NewQuarantined]]:
-        """The tasks of these events, and those that were refused."""
-        starts: list[Start] = []
+    async def _judge(self, events: Sequence[EventRecord]) -> tuple[list[Made], list[NewQuarantined]]:
+        """What is made of these events, and those that were refused."""
+        made: list[Made] = []
         refused: list[NewQuarantined] = []
         monotonic = self._services.clock.monotonic
-        judge, start = self._stages.judge, self._starter.start
+        judge, make = self._stages.judge, self._maker.make
         turn_ends = monotonic() + TURN_SECONDS
         for record in events:
             try:
@@ -97,14 +106,18 @@ class SliceFlow(Flow):
                 if value is FILTERED:
                     self._release(cost(record))
                 else:
-                    starts.append(start(value, record))
+                    made.append(make(value, record))
             except Refused as why:
                 refused.append(NewQuarantined(event=record, reason=str(why)))
             if monotonic() > turn_ends:
                 await asyncio.sleep(0)
                 self.pulse.felt()
                 turn_ends = monotonic() + TURN_SECONDS
-        return starts, refused
+        return made, refused
+
+    def _keep(self, needed: int) -> None:
+        if self._share is not None:
+            self._share.keep(needed)
 
     def _set_aside(self, refused: Sequence[NewQuarantined]) -> None:
         for one in refused:
@@ -114,7 +127,8 @@ class SliceFlow(Flow):
         await self._at_rest.wait()
 
     def _written(self, advance: Advance) -> None:
-        self._share.written(len(advance.starts))
+        if self._share is not None:
+            self._share.written(len(advance.starts))
         self._settling.difference_update(advance.settled)
         self._release(written_bytes(advance))
         self._wake.set()

@@ -22,7 +22,7 @@ class Starter:
         self._door = door
         self._prefix = f"{pipeline.stream}:{pipeline.group}"
 
-    def start(self, value: Any, record: EventRecord) -> Start:
+    def make(self, value: Any, record: EventRecord) -> Start:
         """Raises Refused for what is no input of the workflow, or no id."""
         try:
             return Start(self._task(value, record), record)

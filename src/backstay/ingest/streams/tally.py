@@ -14,7 +14,10 @@ from backstay.clock import Clock
 from backstay.domain.stream import EventRecord, Holding, NewQuarantined
 from backstay.domain.watermark import Watermark
 from backstay.observe import processed
-from backstay.store.groups import Advance, Start
+from backstay.store.groups import Advance, Send, Start
+
+#: What a sink makes of an event, to be written with its position.
+Made = Start | Send
 
 
 class Tally:
@@ -24,7 +27,7 @@ class Tally:
         self.holding = holding
         self.mark = Watermark(holding.checkpoint or 0)
         self._name = holding.group.stream, holding.group.name
-        #: The last advance was refused, since there is no room in quarantine.
+        #: The last advance was refused, since there is no room in quarantine, or in a queue.
         self.stalled = False
         #: Called when something was noted; when it is written; when the partition is another's.
         self.noted: Callable[[Tally], None] = lambda _: None
@@ -44,13 +47,14 @@ class Tally:
 
     # What flows note
 
-    def started(self, start: Start) -> None:
-        self._starts.append(start)
+    def made(self, one: Made) -> None:
+        assert isinstance(one, Start)
+        self._starts.append(one)
 
     def set_aside(self, record: EventRecord, reason: str) -> None:
         self._quarantined.append(NewQuarantined(event=record, reason=reason))
 
-    def settled(self, id: int) -> None:
+    def settled(self, id: int, offset: int) -> None:  # noqa: ARG002  Where an order is kept, it matters.
         """An event that was resubmitted has been processed, one way or the other."""
         self._settled.append(id)
         self.noted(self)
@@ -60,9 +64,10 @@ class Tally:
         self.mark.finish(offset)
         self._count(1)
 
-    def judged(self, events: int, starts: Sequence[Start], *, to: int) -> None:
+    def judged(self, events: int, made: Sequence[Made], *, to: int) -> None:
         """Everything up to ``to`` is finished; what is set aside was said before."""
-        self._starts += starts
+        for one in made:
+            self.made(one)
         self.mark.skip(to)
         self._count(events)
 
@@ -136,6 +141,10 @@ class Tally:
         self._quarantined[:0] = taken.quarantined
         self._settled[:0] = taken.settled
         self._finished = max(1, self._finished)
+
+    def lessened(self) -> bool:
+        """There was no room for all that failed. Whether less of it can be tried, at once."""
+        return False
 
     def _given_back(self) -> Advance:
         taken, self._taken = self._taken, None

@@ -17,6 +17,8 @@ from backstay.store.decisions import check_event_ids, check_forgettable
 from backstay.store.gathering import Gathering
 from backstay.store.groups import Advance, Advanced
 from backstay.store.postgres.advancing import SHAPE, Advances, Answers, Refused
+from backstay.store.postgres.forgetting import forget_ids
+from backstay.store.postgres.messages import Messages
 from backstay.store.postgres.session import Session
 from backstay.store.postgres.statuses import Statuses
 from backstay.store.postgres.supervision import PostgresSupervision
@@ -36,13 +38,15 @@ class PostgresGroups:
         supervision: PostgresSupervision,
         *,
         schema: str,
+        messages: Messages,
         statuses: Statuses,
         judged: Judged,
     ) -> None:
         self._session = session
         self._supervision = supervision
         self._judged = judged
-        self._write = Advances(schema=schema, statuses=statuses, judged=judged).write
+        self._messages = messages
+        self._write = Advances(schema=schema, messages=messages, statuses=statuses, judged=judged).write
         self._advances: Gathering[Asked, Advanced | BackstayError] = Gathering(self._advance, weigh=weight)
 
     # Who reads
@@ -107,6 +111,7 @@ class PostgresGroups:
                 lambda tables, changes: self._write(tables, changes, asked, one_by_one=one_by_one)
             )
             called(alerts)
+            await forget_ids(self._session(), self._messages, now=self._judged(asked[0][1]))
             return answers  # noqa: TRY300  What comes below is about those that were refused.
         except Refused as error:
             refused = error.error

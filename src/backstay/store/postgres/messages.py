@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -25,7 +26,7 @@ from backstay.store.posting import (
     as_subscribers,
     sessions,
 )
-from backstay.store.queue_news import dropped
+from backstay.store.queue_news import FORGOTTEN_MAX, dropped
 from backstay.store.queue_rows import QueueShape
 from backstay.store.rows import Row, Values, storable
 
@@ -35,6 +36,10 @@ SHAPE: Final = QueueShape(
     span=lambda time: time,
     spanned=lambda stored: stored,
 )
+
+
+# How often ids whose time is over are forgotten.
+_FORGET_SECONDS: Final = 1.0
 
 
 class Asked(Protocol):
@@ -50,6 +55,19 @@ class Messages:
         self._turns = f"backstay {schema} turns"
         self._judged = judged
         self.fullness = Fullness()
+        self._remembered = 0
+        self._forget_at = 0.0
+
+    def to_forget(self) -> int:
+        """How many ids whose time is over are to be forgotten now; none, if that was done a moment ago.
+
+        By whoever remembers some: a queue that nobody sends to need not be looked at.
+        """
+        if not self._remembered or time.monotonic() < self._forget_at:
+            return 0
+        self._forget_at = time.monotonic() + _FORGET_SECONDS
+        remembered, self._remembered = self._remembered, 0
+        return max(FORGOTTEN_MAX, 2 * remembered)
 
     async def send(
         self,
@@ -57,8 +75,13 @@ class Messages:
         changes: Changes,
         messages: Sequence[Dated],
         full: list[NewAlert] | None = None,
+        *,
+        whole: bool = False,
     ) -> list[Sent | BackstayError]:
-        """Put messages into their queues; the answer to each. Alerts of full ones are added to ``full``."""
+        """Put messages into their queues; the answer to each. Alerts of full ones are added to ``full``.
+
+        ``whole``: all that can be sent at all, or, where there is no room for one of them, nothing.
+        """
         posting = Posting(messages)
         posting.address(
             await _queues(tables, posting.queue_names), await _topics(tables, posting.topic_names)
@@ -67,8 +90,11 @@ class Messages:
             return posting.answers([], {})
         room = await self._room(tables, posting)
         if not posting.fits(room):
-            posting.keep_within(room, await _known(tables, posting))
+            known = await _known(tables, posting)
+            posting.keep_within(await self._room(tables, posting, anew=True) if whole else room, known)
             dropped(posting.dropped)
+            if whole and posting.leaves_out:
+                return posting.answers([], known)
         at = max(now for _, now in messages)
         now = self._judged(at)
         written = await self._write(tables, posting, now)
@@ -91,14 +117,15 @@ class Messages:
         times = ("enqueued_at", "visible_at", "expires_at", "until", "body")
         columns = dict(zip((*names, *times), zip(*rows, strict=True), strict=True))
         written = [(*row,) for row in await tables.run("insert_messages", **columns, now=now)]
+        self._remembered += sum(copy.until is not None for copy in posting.copies)
         self.fullness.came(Counter(key for _, key, _ in written))
         return written
 
-    async def _room(self, tables: Asked, posting: Posting) -> dict[int, int]:
-        """For how many more messages there is room in each queue that is written to."""
+    async def _room(self, tables: Asked, posting: Posting, *, anew: bool = False) -> dict[int, int]:
+        """For how many more messages there is room in each queue that is written to; ``anew``: by a count."""
         room: dict[int, int] = {}
         for key, queue in posting.queues.items():
-            number = self.fullness.number(key, limit=queue.max_messages)
+            number = None if anew else self.fullness.number(key, limit=queue.max_messages)
             if number is None:
                 [counts] = await tables.run("counts_of", key=key, counted=queue.max_messages)
                 number = sum(counts)

@@ -51,7 +51,7 @@ WITH owner AS MATERIALIZED (
     SELECT id, epoch FROM {schema}.instance
      WHERE live AND id = ANY (:holder::text[]) ORDER BY id FOR KEY SHARE),
 held AS MATERIALIZED (
-    SELECT stream, grp, partition, move.reached
+    SELECT stream, grp, partition, move.reached, checkpoint.checkpoint AS before
       FROM unnest(:stream::text[], :grp::text[], :partition::bigint[], :epoch::bigint[], :holder::text[],
                   :holder_epoch::bigint[], :reached::bigint[])
            AS move (stream, grp, partition, epoch, holder, holder_epoch, reached)
@@ -65,7 +65,7 @@ UPDATE {schema}.checkpoint
                          ELSE checkpoint.updated_at END
   FROM held
  WHERE checkpoint.stream = held.stream AND checkpoint.grp = held.grp AND checkpoint.partition = held.partition
-RETURNING checkpoint.partition;
+RETURNING checkpoint.stream, checkpoint.grp, checkpoint.partition, held.before;
 
 -- name: list_standings
 -- As many as there are groups in partitions. Who has ended reads no more, whatever the row still says.
@@ -98,7 +98,8 @@ WITH done AS MATERIALIZED (
            AS one (id, stream, grp, partition)
       JOIN {schema}.quarantine USING (id, stream, grp, partition)
      ORDER BY quarantine.id FOR UPDATE OF quarantine)
-DELETE FROM {schema}.quarantine USING done WHERE quarantine.id = done.id;
+DELETE FROM {schema}.quarantine USING done WHERE quarantine.id = done.id
+RETURNING stream, grp, partition, "offset";
 
 -- name: set_aside
 -- Once, however often that is said.

@@ -73,7 +73,8 @@ DELETE FROM quarantine WHERE stream = :stream AND grp = :grp;
 DELETE FROM quarantine
  WHERE id IN (SELECT quarantine.id FROM json_each(:settled) AS done
                CROSS JOIN quarantine ON quarantine.id = done.value ->> 0
-               WHERE stream = done.value ->> 1 AND grp = done.value ->> 2 AND partition = done.value ->> 3);
+               WHERE stream = done.value ->> 1 AND grp = done.value ->> 2 AND partition = done.value ->> 3)
+RETURNING stream, grp, partition, "offset";
 
 -- name: set_aside
 -- Once, however often that is said.
