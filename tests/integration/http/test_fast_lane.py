@@ -222,9 +222,11 @@ async def test_whatever_is_sent_both_say_the_same(twins: Twins, seed: int):
         pieces = cut(fuzzed(chance).replace(b"/orders/", f"/{stream}/".encode()), chance)
         fast, normal = [without_date(await heard(one.port, pieces)) for one in twins]
         if BAD in normal.text or BAD in fast.text:
-            # uvicorn says so at once and leaves: what is under way before it has no answer any more.
+            # uvicorn says so at once and leaves: how much of what is under way before it has an answer by
+            # then is a matter of time. As far as both answer, they say the same.
             assert BAD in fast.text or fast.cut_off
-            assert fast.text.startswith(normal.text.partition(BAD)[0]), (fast, normal, pieces)
+            shorter, longer = sorted([one.text.partition(BAD)[0] for one in (fast, normal)], key=len)
+            assert longer.startswith(shorter), (fast, normal, pieces)
         else:
             assert fast.agrees_with(normal), (fast, normal, pieces)
             assert await twins.are_alike(stream)
