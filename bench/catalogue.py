@@ -64,7 +64,7 @@ _ALL: Final = (
     Bench("claim", "claims only, in the scheduler's usual size", on_each(claim.measure)),
     Bench("queues", "messages sent, received and completed, or alone in a queue", on_each(queues.measure)),
     Bench("append", "events appended to the embedded log, and read", append.measure),
-    Bench("pipelines", "events read into tasks, calls and batches", on_each(pipelines.measure)),
+    Bench("pipelines", "events read into tasks, messages, calls and batches", on_each(pipelines.measure)),
     Bench("replay", "a task with a journal of 1,000 steps, resumed before the last", on_each(replay.measure)),
     Bench("idle_supervisor", "a supervisor with nothing to do", on_each(idle_supervisor.measure)),
     Bench("memory", "memory per task in flight, parked and pending", on_each(memory.measure)),
