@@ -69,7 +69,7 @@ _ALL: Final = (
     Bench("claim", "claims only, in the scheduler's usual size", on_each(claim.measure)),
     Bench("queues", "messages sent, received and completed, or alone in a queue", on_each(queues.measure)),
     Bench("append", "events appended to the embedded log, and read", append.measure),
-    Bench("pipelines", "events read into tasks, calls and batches", on_each(pipelines.measure)),
+    Bench("pipelines", "events read into tasks, messages, calls and batches", on_each(pipelines.measure)),
     Bench("ingest", "one event per request over HTTP, beside plain ASGI and others", ingest.measure),
     Bench("spike", "five times the usual load over HTTP for five seconds, reconciled", spike.measure),
     Bench("ndjson", "events over HTTP as lines of JSON", ndjson.measure),

@@ -211,6 +211,7 @@ def test_events_are_read_into_tasks_calls_and_batches(tmp_path):
         ("start", 32, "ingest"),
         ("start", 4, "ingest"),
         ("start", 32, "ingest and scheduler"),
+        ("send", 32, "ingest"),
         ("via", 32, "ingest"),
         ("batch", 32, "ingest"),
     ]

@@ -183,7 +183,9 @@ class Pipeline:
         the pipeline waits.
         """
         self._check_open(".send")
-        name = queue if isinstance(queue, str) else queue.name
+        name = queue if isinstance(queue, str) else getattr(queue, "name", None)
+        if not isinstance(name, str):
+            raise InvalidDefinition(f"{self!r}: {queue!r:.60} is not a queue; give app.queue(…), or its name")
         self._check_plain(
             id=id, properties=properties, session=None if isinstance(session, bool) else session
         )
