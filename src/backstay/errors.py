@@ -31,6 +31,7 @@ BackstayError
 │   ├── LockLost                 a message is no longer whose it was
 │   ├── EventConflict            the id is taken by an event with other content
 │   ├── OffsetAhead              a checkpoint lies beyond the end of the log
+│   ├── OtherLog                 a checkpoint is of another log
 │   ├── QueueNotEmpty            there are messages in a queue that is to be deleted
 │   └── JournalMismatch          the workflow no longer fits what it did before
 ├── Unavailable              wait: the same call may succeed later
@@ -287,8 +288,18 @@ class OffsetAhead(Conflict):
     def __init__(self, stream: str, partition: int, *, offset: int, end: int) -> None:
         super().__init__(
             f"offset {offset} of stream {stream!r}, partition {partition}, lies beyond its end, {end}:"
-            " the log is not the one that was read before; bring that one back,"
-            " or forget the group to begin anew"
+            " the log is not the one that was read before; bring that one back, or stop reading and let the"
+            f" group begin anew with `backstay streams forget {stream} GROUP`"
+        )
+
+
+class OtherLog(Conflict):
+    """A group has got somewhere in another log than this: offsets there are other events here."""
+
+    def __init__(self, stream: str, group: str) -> None:
+        super().__init__(
+            f"group {group!r} has read stream {stream!r} in another log than the one that is here now;"
+            " bring that one back (setting streams), or forget the group to begin anew"
         )
 
 

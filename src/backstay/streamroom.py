@@ -23,6 +23,7 @@ from backstay.domain.stream import (
     StreamStanding,
     lag,
 )
+from backstay.domain.target import group_target
 from backstay.domain.task import check_id
 from backstay.errors import BackstayError, InvalidRequest, UnknownStream
 from backstay.messaging.lines import AppendedLines, append_lines
@@ -136,6 +137,13 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True):
     ids: list[int]
 
 
+class ForgottenGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Whoever reads for it next begins at the first event there is."""
+
+    stream: str
+    group: str
+
+
 class Streamroom:
     """The streams of one log and the groups that one store keeps of them, for whoever looks after them."""
 
@@ -222,16 +230,19 @@ class Streamroom:
 
     # Groups
 
-    async def forget(self, stream: str, group: str, *, reason: str | None = None) -> None:
+    async def forget(self, stream: str, group: str, *, reason: str | None = None) -> ForgottenGroup:
         """Forget how far a group has got, and what it set aside: whoever reads for it begins anew.
 
-        Raises UnknownGroup, and Conflict while somebody reads for it.
+        Also where the stream itself is gone. Raises UnknownGroup, and Conflict while somebody reads for it.
         """
+        check_id(stream, name="name of the stream")
+        check_id(group, name="name of the group")
         await self._groups.forget(
             Group(stream, group),
-            act=self._act(f"forget group {group}", f"stream:{stream}", reason),
+            act=self._act("forget", group_target(stream, group), reason),
             now=self._clock.now(),
         )
+        return ForgottenGroup(stream=stream, group=group)
 
     # What was set aside
 

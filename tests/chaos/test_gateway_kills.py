@@ -35,8 +35,9 @@ BATCHED = [f"batched-{number}" for number in range(40)]
 class Gateway:
     """``backstay serve`` as a process that dies and is started again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, fast_lane: bool) -> None:
         [self._port] = free_ports(1)
+        self._environment = {**os.environ, "BACKSTAY_FAST_LANE": str(fast_lane)}
         self._folder = folder
         self._process: asyncio.subprocess.Process | None = None
 
@@ -49,6 +50,7 @@ class Gateway:
             *(sys.executable, "-m", "backstay", "serve", "--roles", "api", "--port", str(self._port)),
             *("--store", "sqlite:///orders.db"),
             cwd=self._folder,
+            env=self._environment,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )
@@ -135,11 +137,12 @@ async def found(folder: Path) -> dict[str, list[int]]:
     return bodies
 
 
-async def test_what_a_killed_gateway_accepted_is_there_once_and_in_order(tmp_path: Path):
+@pytest.mark.parametrize("fast_lane", [True, False])
+async def test_what_a_killed_gateway_accepted_is_there_once_and_in_order(tmp_path: Path, fast_lane: bool):
     """EH, IR: durable before the 202, and a repetition under the same id adds nothing."""
     print(f"seed {SEED} (again with BACKSTAY_TEST_SEED={SEED})")
     chance = Random(SEED)
-    gateway = Gateway(tmp_path)
+    gateway = Gateway(tmp_path, fast_lane=fast_lane)
     await gateway.start()
     await made(gateway.url)
     load = Load(gateway.url)

@@ -139,7 +139,8 @@ async def test_orders_whose_processes_are_killed_in_the_middle_of_bodies_all_end
     repeated = only_after_kills(asked, crowd.killed, database)
     as_recorded(asked, database)
     interrupted = site.effects.interrupted()
-    assert interrupted, "no kill met a body at work"
+    # A handful of kills may miss every body; sixty of them do not.
+    assert interrupted or not FULL, "no kill met a body at work"
     trail = trail_of(database)
     assert strays(trail) == [], "one epoch writes at a time"
     lines = Counter(what for _, what in trail)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,32 +18,9 @@ from bench.letters import IDLE, RECEIVE, SEND, SEND_IN_ONE_CALL
 from bench.points import Point, percentile, summary_of
 from bench.queue_peers import QueuePeer, compared
 from bench.queues import Rate
+from tests.support.benches import SHORT, Rows, document_of, run_bench
 
-ROOT = Path(__file__).parents[2]
-SECONDS_MAX = 100
-
-SHORT = ("--short", "--json", "--store", "sqlite")
 NAMES = ("five_steps", "branches", "remote_agents", "submit", "claim", "queues", "replay", "memory")
-
-Rows = list[dict[str, Any]]
-
-
-def run_bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "bench", *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
-
-
-def document_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    assert done.returncode == 0, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
 
 
 @pytest.fixture(scope="module")
@@ -253,6 +226,11 @@ def test_help_lists_every_bench_with_a_line(tmp_path):
         *NAMES,
         "append",
         "pipelines",
+        "ingest",
+        "spike",
+        "ndjson",
+        "reading",
+        "stream_to_workflow",
         "back_ends",
         "idle_supervisor",
         "next_after",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,26 +14,43 @@ import pytest
 from backstay.cli.tail import Tail
 from backstay.client import Client
 from backstay.definitions.registry import Registry
+from backstay.domain.lease import Owner
 from backstay.domain.stream import Group, NewQuarantined
 from backstay.runtime import connected
 from backstay.settings import Settings
 from backstay.store.base import NewInstance
 from backstay.store.groups import Advance
-from tests.support.databases import SqliteDatabase
+from tests.support.databases import Database, SqliteDatabase
 from tests.support.running import comes_true
 from tests.support.shell import Shell
 
 
 @pytest.fixture(params=["store", "server"])
-def shell(
+def shell_on(
     request: pytest.FixtureRequest,
-    sqlite_database: SqliteDatabase,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Shell:
-    shell = Shell("streams", sqlite_database, monkeypatch, capsys, remote=request.param == "server")
-    shell.work(lambda client: client.streamroom.declare("orders", partitions=2))
-    return shell
+) -> Callable[[Database], Shell]:
+    monkeypatch.chdir(tmp_path)  # Streams are there, unless there is a file of the store to be beside.
+
+    def shell_on(database: Database) -> Shell:
+        shell = Shell("streams", database, monkeypatch, capsys, remote=request.param == "server")
+        shell.work(lambda client: client.streamroom.declare("orders", partitions=2))
+        return shell
+
+    return shell_on
+
+
+@pytest.fixture
+def shell(shell_on: Callable[[Database], Shell], sqlite_database: SqliteDatabase) -> Shell:
+    return shell_on(sqlite_database)
+
+
+@pytest.fixture
+def each_shell(shell_on: Callable[[Database], Shell], database: Database) -> Shell:
+    """For what groups know, which is in the state store."""
+    return shell_on(database)
 
 
 async def read_some(client: Client) -> None:
@@ -40,7 +59,9 @@ async def read_some(client: Client) -> None:
     owner = await client._store.register(NewInstance(id="reader", host="localhost", pid=1), now=now)
     partition = (await client.streams.append("orders", "last", key="k")).partition
     group, groups = Group("orders", "billing"), client._store.groups
-    [holding] = await groups.hold(group, [partition], owner=owner, lease=timedelta(minutes=1), now=now)
+    [holding] = await groups.hold(
+        group, [partition], log="log", owner=owner, lease=timedelta(minutes=1), now=now
+    )
     events = (await client.streams.read("orders", partition, limit=3)).events
     bad = NewQuarantined(event=events[1], reason="map: ValueError: no")
     await groups.advance(
@@ -126,7 +147,8 @@ def test_a_partition_is_shown_from_an_offset_on(shell: Shell):
     assert (end.code, end.out) == (beyond.code, beyond.out) == (0, "")
 
 
-def test_lag_and_quarantine_are_shown_and_put_back(shell: Shell):
+def test_lag_and_quarantine_are_shown_and_put_back(each_shell: Shell):
+    shell = each_shell
     shell("append", "orders", "-", stdin=lines(*range(9)))
     shell.work(read_some)
 
@@ -149,6 +171,42 @@ def test_lag_and_quarantine_are_shown_and_put_back(shell: Shell):
     assert shell("resubmit", "orders", "999").code == 1
 
 
+async def stop_reading(client: Client) -> None:
+    await client._store.retire(Owner("reader", 1), now=client.streams._clock.now())
+
+
+def test_a_group_is_forgotten_once_nobody_reads_for_it(each_shell: Shell):
+    shell = each_shell
+    shell("append", "orders", "-", stdin=lines(*range(9)))
+    shell.work(read_some)
+
+    refused = shell("forget", "orders", "billing")
+    shell.work(stop_reading)
+    gone = shell("forget", "orders", "billing", "--reason", "another log")
+
+    assert (refused.code, refused.out, "is read by reader" in refused.err) == (1, "", True)
+    assert (gone.code, gone.out.strip()) == (0, "group billing of orders is forgotten")
+    assert "no group reads orders" in shell("lag", "orders").err
+    assert "nothing of orders was set aside" in shell("quarantine", "orders").err
+    assert "`backstay streams lag orders`" in shell("forget", "orders", "billing").err
+
+
+def test_forgetting_is_confirmed_on_a_terminal(shell: Shell):
+    shell("append", "orders", "-", stdin=lines(*range(3)))
+    shell.work(read_some)
+    shell.work(stop_reading)
+
+    refused = shell("forget", "orders", "billing", typed="n\n")
+    kept = shell("lag", "orders", "--json").json["items"]
+    gone = shell("forget", "orders", "billing", "--json", typed="y\n")
+
+    assert (refused.code, refused.out.strip()) == (1, "")
+    assert "Forget how far group billing has got in orders" in refused.err
+    assert refused.err.endswith("nothing was forgotten\n")
+    assert [one["checkpoint"] for one in kept] == [3]
+    assert gone.json == {"stream": "orders", "group": "billing"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -163,6 +221,10 @@ def test_lag_and_quarantine_are_shown_and_put_back(shell: Shell):
         (["append", "orders", "-", "--key", "k"], 2, "each says its own key"),
         (["append", "two words", "1"], 2, "name of the stream"),
         (["create", "orders", "--partitions", "0"], 2, "partitions"),
+        (["forget", "orders", "nobody"], 1, "no group 'nobody'"),
+        (["forget", "nowhere", "nobody"], 1, "no group 'nobody'"),
+        (["forget", "orders", "two words"], 2, "name of the group"),
+        (["forget", "two words", "nobody"], 2, "name of the stream"),
         (["resubmit", "orders"], 2, "--all"),
         (["resubmit", "orders", "1", "--all"], 2, "--all"),
         (["ls", "--limit", "0"], 2, "--limit"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -15,8 +16,8 @@ from backstay.client import Client
 from backstay.clock import Clock, SystemClock
 from backstay.domain.lease import Owner
 from backstay.domain.stream import Quarantined
-from backstay.ingest.pipeline import Pipeline
 from backstay.ingest.role import Ingest
+from backstay.ingest.streams.pipeline import Pipeline
 from backstay.messaging.stream import Log
 from backstay.settings import Settings
 from backstay.store.base import NewInstance, Store, TaskFilter
@@ -75,9 +76,13 @@ async def process(
     *,
     clock: Clock | None = None,
     log: Log | None = None,
+    quarantine_max: int | None = None,
     **options: Any,
 ) -> AsyncIterator[Process]:
+    """``quarantine_max`` may be less than a setting, for tests that fill it with a few events."""
     settings = Settings.load({**at(folder), **options}, environment={})
+    if quarantine_max is not None:
+        settings = dataclasses.replace(settings, quarantine_max=quarantine_max)
     clock = clock or SystemClock()
     await store.open()
     client = Client(store, app.registry, settings=settings, clock=clock, log=log)

@@ -14,12 +14,14 @@ import aiohttp
 import msgspec
 import uvicorn
 
-from backstay.api import Ports, build
+from backstay.api import Interface, Ports, build
+from backstay.api.fast_lane import FastLane
 from backstay.client import Client
 from backstay.definitions.registry import Registry
 from backstay.domain.access import Role
 from backstay.messaging.stream import Log
-from backstay.runtime.protocol import CONNECTIONS_IN_RESERVE, BoundedProtocol
+from backstay.runtime.http import protocol_of
+from backstay.runtime.protocol import CONNECTIONS_IN_RESERVE
 from backstay.settings import Settings
 from backstay.store.base import Store
 from backstay.testing import ManualClock
@@ -80,6 +82,7 @@ class Served:
     rounds: int = 0
     #: What the next round of the supervisor says of itself.
     leads: bool = True
+    fast_lane: FastLane | None = None
 
     @property
     def url(self) -> str:
@@ -157,7 +160,7 @@ async def serving(
             health=health,
             session=session,
         )
-        application = build(
+        interface = build(
             Ports(
                 client=client,
                 settings=settings,
@@ -167,7 +170,8 @@ async def serving(
                 mounts=registry.mounts,
             )
         )
-        async with _listening(application, listening, settings):
+        served.fast_lane = interface.fast_lane
+        async with _listening(interface, listening, settings):
             yield served
     await client.close()
 
@@ -182,11 +186,13 @@ def _listening_socket() -> socket.socket:
 
 
 @asynccontextmanager
-async def _listening(application: Any, listening: socket.socket, settings: Settings) -> AsyncIterator[None]:
+async def _listening(
+    interface: Interface, listening: socket.socket, settings: Settings
+) -> AsyncIterator[None]:
     config = uvicorn.Config(
-        application,
+        interface.application,
         lifespan="off",
-        http=BoundedProtocol,
+        http=protocol_of(interface),
         ws="none",
         log_config=None,
         access_log=False,

@@ -15,7 +15,7 @@ from backstay.definitions.registry import Registry
 from backstay.messaging.logs import log_of
 from backstay.runtime import connected
 from backstay.settings import Settings
-from tests.support.databases import SqliteDatabase
+from tests.support.databases import Database
 from tests.support.serving import serving
 
 
@@ -38,13 +38,20 @@ class Said(NamedTuple):
         return [json.loads(line) for line in self.lines]
 
 
+class Keyboard(io.StringIO):
+    """A terminal, and what somebody types there."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 class Shell:
     """Runs commands of one noun on a store, or at a server of it that lives as long as the command does."""
 
     def __init__(
         self,
         noun: str,
-        database: SqliteDatabase,
+        database: Database,
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
         *,
@@ -56,8 +63,10 @@ class Shell:
         self._capsys = capsys
         self._remote = remote
 
-    def __call__(self, *arguments: str, stdin: bytes = b"") -> Said:
-        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    def __call__(self, *arguments: str, stdin: bytes = b"", typed: str | None = None) -> Said:
+        """``typed``: there is a terminal, at which somebody types this."""
+        given = io.TextIOWrapper(io.BytesIO(stdin)) if typed is None else Keyboard(typed)
+        self._monkeypatch.setattr(sys, "stdin", given)
         if not self._remote:
             code = run([self._noun, *arguments, "--store", self._database.url])
         else:

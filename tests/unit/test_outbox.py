@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from backstay.domain.message import NewMessage
 from backstay.domain.stream import EventRecord, Group, Holding
-from backstay.ingest.outbox import Outbox
+from backstay.ingest.streams.outbox import Outbox
 from backstay.store.groups import Advance, Send
 from backstay.testing import ManualClock
 

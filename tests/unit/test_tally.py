@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from backstay.domain.stream import EventRecord, Group, Holding
 from backstay.domain.task import NewTask
-from backstay.ingest.tally import Tally
+from backstay.ingest.streams.tally import Tally
 from backstay.store.groups import Start
 from backstay.testing import ManualClock
 

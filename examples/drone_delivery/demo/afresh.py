@@ -17,7 +17,7 @@ class NotAfresh(Exception):
 async def begin_afresh(plan: Plan) -> None:
     """Have a store that stays forget how far it had read a log that is gone with the folder it was in.
 
-    Without that, what is new would count as read up to there.
+    Without that, nothing would be read: checkpoints are of one log.
     """
     if plan.log.exists():
         return

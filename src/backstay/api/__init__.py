@@ -2,6 +2,8 @@
 
 ports         what the composition hands in
 application   the layers around the table: border, guard, mounts, router
+occupancy     how many requests may be under way
+fast_lane     plain requests that append events, past these layers; plain_heads says which those are
 mounts        applications of the user's own, behind the same guard
 routes        the table
 paths         what is at a path
@@ -23,7 +25,7 @@ the handlers
 
 from __future__ import annotations
 
-from backstay.api.application import build
+from backstay.api.application import Interface, build
 from backstay.api.ports import Health, Ports
 
-__all__ = ["Health", "Ports", "build"]
+__all__ = ["Health", "Interface", "Ports", "build"]

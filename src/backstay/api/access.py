@@ -103,6 +103,32 @@ def holder_of(secret: str, tokens: Collection[Token]) -> Token | None:
     return found
 
 
+def caller_of(visitor: Visitor, tokens: Collection[Token]) -> Caller | None:
+    """Who asks, as far as ``tokens`` tell; None for whoever shows a secret that is none of theirs.
+
+    Raises Refused for whoever has nothing to show.
+    """
+    if not tokens:
+        check_local(visitor)
+        return LOOPBACK
+    secret = secret_in(visitor.authorization)
+    if secret is None:
+        raise _unauthorized("send the header `Authorization: Bearer …` with a token of this store")
+    token = holder_of(secret, tokens)
+    return None if token is None else _as_caller(token)
+
+
+def is_allowed(visitor: Visitor, tokens: Collection[Token], needed: Role | None) -> bool:
+    """Whether the guard would let ``visitor`` do what needs the role ``needed``."""
+    try:
+        caller = caller_of(visitor, tokens)
+        if caller is not None:
+            caller.check_may(needed)
+    except Refused:
+        return False
+    return caller is not None
+
+
 def is_still_let_in(caller: Caller, tokens: Collection[Token]) -> bool:
     """Whether ``caller``, who was let in some time ago, would be let in by ``tokens`` as well."""
     if caller == LOOPBACK:
@@ -200,23 +226,13 @@ class Guard:
         # Before the tokens are read: how a process stands is asked when its store is away as well.
         if visitor.path in self._open_paths and visitor.method in _SAFE_METHODS:
             return ANYBODY
-        tokens = await self._keyring.get()
-        if tokens:
-            return self._known(visitor, tokens)
-        check_local(visitor)
-        return LOOPBACK
-
-    def _known(self, visitor: Visitor, tokens: Collection[Token]) -> Caller:
-        secret = secret_in(visitor.authorization)
-        if secret is None:
-            raise _unauthorized("send the header `Authorization: Bearer …` with a token of this store")
-        token = holder_of(secret, tokens)
-        if token is None:
+        caller = caller_of(visitor, await self._keyring.get())
+        if caller is None:
             # Only now: behind one address there may be many, and a wrong token locks out no right one.
             self._guesses.check(visitor.address or "")
             self._guesses.count(visitor.address or "")
             raise _unauthorized("this token opens nothing here; `backstay tokens ls` lists those that do")
-        return _as_caller(token)
+        return caller
 
 
 def _unauthorized(detail: str) -> Refused:

@@ -82,7 +82,11 @@ def check_media_type(request: Request) -> None:
 
 
 def media_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return media_type_in(request.headers.get("content-type", ""))
+
+
+def media_type_in(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
 def check_encoding(request: Request) -> None:

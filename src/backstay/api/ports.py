@@ -14,6 +14,8 @@ from backstay.settings import Settings
 
 #: In the state of a request that came by a connection for which there is no room.
 CROWDED: Final = "backstay.crowded"
+#: In the state of a request that the fast lane has tried: the exception that is its outcome.
+FAILED: Final = "backstay.failed"
 
 
 class Health(Protocol):

@@ -25,6 +25,7 @@ from backstay.errors import (
     UnknownAgent,
     UnknownAlert,
     UnknownEvent,
+    UnknownGroup,
     UnknownMessage,
     UnknownQueue,
     UnknownStep,
@@ -327,6 +328,12 @@ ROUTES: Final[tuple[Route, ...]] = (
         handler=streams.list_events,
         summary="Read events of a partition; nothing moves by that",
         problems=(UnknownStream, OffsetAhead),
+    ),
+    _delete(
+        path=f"{_STREAM}/groups/{{group}}",
+        handler=streams.forget_group,
+        summary="Forget how far a group that nobody reads for has got, and what it set aside",
+        problems=(UnknownGroup, Conflict),
     ),
     _get(
         path=f"{_STREAM}/quarantine",

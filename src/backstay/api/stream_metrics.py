@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from backstay.api.exposition import family
 from backstay.api.sampled import Sampled
 from backstay.client import Client
 from backstay.clock import Clock
@@ -35,7 +36,7 @@ def stream_standings(client: Client, clock: Clock) -> Standings:
     return Sampled(look, seconds=SAMPLE_SECONDS, clock=clock)
 
 
-class Family(NamedTuple):
+class Metric(NamedTuple):
     """Lines of one name."""
 
     name: str
@@ -52,36 +53,36 @@ def stream_exposition(
     now: datetime,
 ) -> Iterator[str]:
     """The lines of the page that are about streams."""
-    for family in (*_flow(appended, processed), *_lag(streams, now), _quarantine(streams)):
-        yield from _shown(family)
+    for metric in (*_flow(appended, processed), *_lag(streams, now), _quarantine(streams)):
+        yield from _shown(metric)
 
 
-def _flow(appended: Mapping[str, int], processed: Mapping[tuple[str, str], int]) -> Iterator[Family]:
+def _flow(appended: Mapping[str, int], processed: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
     lines = [(_labels(stream=stream), number) for stream, number in sorted(appended.items())]
-    yield Family("appended_total", "counter", "Events that this process appended.", lines)
+    yield Metric("appended_total", "counter", "Events that this process appended.", lines)
     lines = [(_labels(stream=stream, group=group), n) for (stream, group), n in sorted(processed.items())]
-    yield Family("processed_total", "counter", "Events that this process finished for a group.", lines)
+    yield Metric("processed_total", "counter", "Events that this process finished for a group.", lines)
 
 
-def _lag(streams: Sequence[StreamView], now: datetime) -> Iterator[Family]:
+def _lag(streams: Sequence[StreamView], now: datetime) -> Iterator[Metric]:
     found = [
         (_labels(stream=view.name, group=one.group, partition=one.partition), one)
         for view in streams
         for one in view.groups
     ]
-    yield Family(
+    yield Metric(
         "lag_events",
         "gauge",
         "Events that a group has yet to pass.",
         [(labels, one.lag) for labels, one in found],
     )
-    yield Family(
+    yield Metric(
         "lag_seconds",
         "gauge",
         "How long the first event that a group has yet to pass has been there.",
         [(labels, one.lag_seconds) for labels, one in found],
     )
-    yield Family(
+    yield Metric(
         "checkpoint_age_seconds",
         "gauge",
         "How long ago a group's checkpoint was written.",
@@ -89,24 +90,23 @@ def _lag(streams: Sequence[StreamView], now: datetime) -> Iterator[Family]:
     )
 
 
-def _quarantine(streams: Sequence[StreamView]) -> Family:
+def _quarantine(streams: Sequence[StreamView]) -> Metric:
     lines = [
         (_labels(stream=view.name, group=group), number)
         for view in streams
         for group, number in sorted(view.quarantined.items())
     ]
-    return Family("quarantined", "gauge", "Events that a group set aside.", lines)
+    return Metric("quarantined", "gauge", "Events that a group set aside.", lines)
 
 
-def _shown(family: Family) -> Iterator[str]:
-    if not family.lines:
+def _shown(metric: Metric) -> Iterator[str]:
+    if not metric.lines:
         return
-    name = f"backstay_stream_{family.name}"
-    left_out = len(family.lines) - SERIES_MAX
+    name = f"backstay_stream_{metric.name}"
+    left_out = len(metric.lines) - SERIES_MAX
     more = f" {left_out} more are left out." if left_out > 0 else ""
-    yield f"# HELP {name} {family.described}{more}"
-    yield f"# TYPE {name} {family.kind}"
-    for labels, number in family.lines[:SERIES_MAX]:
+    yield from family(name, metric.kind, f"{metric.described}{more}")
+    for labels, number in metric.lines[:SERIES_MAX]:
         yield f"{name}{labels} {number:.15g}"
 
 

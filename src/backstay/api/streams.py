@@ -10,13 +10,20 @@ import msgspec
 from backstay.api.calls import Call, Header, Nothing, Reply
 from backstay.api.contents import Content
 from backstay.api.problems import NO_GOOD_LINE, NOT_JSON, Refused, RejectedLine, rejected_line
-from backstay.api.shapes import ID_PATTERN, Because, Cursor, Id, Limit, Number
+from backstay.api.shapes import ID_PATTERN, Because, Cursor, Id, Limit, Number, ReasonQuery
 from backstay.definitions.codec import check_size
 from backstay.domain import jsontext
-from backstay.domain.stream import KEY_LENGTH_MAX, PARTITIONS_MOST, NewEvent
+from backstay.domain.stream import KEY_LENGTH_MAX, PARTITIONS_MOST, Appended, NewEvent
 from backstay.errors import InvalidInput
-from backstay.messaging.lines import Range
-from backstay.streamroom import EventPage, QuarantinedEvent, Returned, StreamSummary, StreamView
+from backstay.messaging.lines import AppendedLines, Range
+from backstay.streamroom import (
+    EventPage,
+    ForgottenGroup,
+    QuarantinedEvent,
+    Returned,
+    StreamSummary,
+    StreamView,
+)
 from backstay.views import Page
 
 EVENT_KEY: Final = Header(
@@ -42,6 +49,11 @@ class StreamPath(msgspec.Struct, frozen=True):
 class PartitionPath(msgspec.Struct, frozen=True):
     stream: Id
     partition: _Partition
+
+
+class GroupPath(msgspec.Struct, frozen=True):
+    stream: Id
+    group: Id
 
 
 class QuarantinedPath(msgspec.Struct, frozen=True):
@@ -114,19 +126,24 @@ async def put_stream(call: Call[StreamPath, Nothing, StreamTerms]) -> Reply[Stre
 async def append_events(call: Call[StreamPath, EventQuery, Content]) -> Accepted:
     if call.body.lines:
         return await _append_lines(call)
-    appended = await call.service.ports.client.streamroom.append_event(call.path.stream, _event(call))
-    return Accepted(partition=appended.partition, offset=appended.offset, duplicate=appended.duplicate)
-
-
-def _event(call: Call[StreamPath, EventQuery, Content]) -> NewEvent:
-    what = f"body of an event of {call.path.stream}"
-    return NewEvent(
-        body=check_size(
-            jsontext.canonical(call.body.data), what, call.service.ports.settings.payload_bytes_max
-        ),
+    event = checked_event(
+        call.path.stream,
+        call.body.data,
         key=_once(call, EVENT_KEY, call.query.key, "key"),
         id=_once(call, EVENT_ID, call.query.id, "id"),
+        bytes_max=call.service.ports.settings.payload_bytes_max,
     )
+    return placed(await call.service.ports.client.streamroom.append_event(call.path.stream, event))
+
+
+def checked_event(stream: str, data: bytes, *, key: str | None, id: str | None, bytes_max: int) -> NewEvent:
+    """The event whose body came as ``data``. Raises a kind of InvalidRequest."""
+    body = check_size(jsontext.canonical(data), f"body of an event of {stream}", bytes_max)
+    return NewEvent(body=body, key=key, id=id)
+
+
+def placed(appended: Appended) -> Accepted:
+    return Accepted(partition=appended.partition, offset=appended.offset, duplicate=appended.duplicate)
 
 
 def _once(call: Call[Any, Any, Any], header: Header, in_query: str | None, name: str) -> str | None:
@@ -143,6 +160,11 @@ async def _append_lines(call: Call[StreamPath, EventQuery, Content]) -> Accepted
     told = await call.service.ports.client.streamroom.append_lines(call.path.stream, call.body.data)
     if not told.accepted and not told.rejected:
         raise Refused(NOT_JSON, "there is nothing but blank lines in the body; send at least one event")
+    return taken_in(told)
+
+
+def taken_in(told: AppendedLines) -> Accepted:
+    """Raises Refused when none of the lines was good."""
     errors = [rejected_line(bad) for bad in told.errors]
     if not told.accepted:
         raise Refused(
@@ -159,7 +181,11 @@ async def list_events(call: Call[PartitionPath, ReadQuery, Nothing]) -> EventPag
     )
 
 
-# What was set aside
+# Groups, and what they set aside
+
+
+async def forget_group(call: Call[GroupPath, ReasonQuery, Nothing]) -> ForgottenGroup:
+    return await call.client.streamroom.forget(call.path.stream, call.path.group, reason=call.query.reason)
 
 
 async def list_quarantine(call: Call[StreamPath, QuarantineQuery, Nothing]) -> Page[QuarantinedEvent]:

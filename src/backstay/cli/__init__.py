@@ -7,7 +7,7 @@ acting      what an operator does to one task: resubmit, undo, cancel, complete 
 agents, workflows, holding   how they stand; hold one back
 alerts, audit       what a person is called for; who did what
 queues      what waits in queues, what was set aside; send, and put back
-streams     what is in streams, how far groups have got; append (appending), tail, and put back
+streams     what is in streams, how far groups have got; append (appending), tail, put back, forget
 jobs        when a job would run
 tokens      who may ask a server for what
 supervise   one round of the supervisor

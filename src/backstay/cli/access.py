@@ -34,7 +34,14 @@ from backstay.runtime import connected
 from backstay.settings import Settings
 from backstay.store.base import TaskFilter
 from backstay.store.records import AlertFilter, AuditFilter
-from backstay.streamroom import EventPage, QuarantinedEvent, Returned, StreamSummary, StreamView
+from backstay.streamroom import (
+    EventPage,
+    ForgottenGroup,
+    QuarantinedEvent,
+    Returned,
+    StreamSummary,
+    StreamView,
+)
 from backstay.views import AgentView, Page, Step, SupervisorView, Task, TokenView, UndoPlan, WorkflowView
 
 URL_VARIABLE: Final = "BACKSTAY_URL"
@@ -101,6 +108,8 @@ class StreamDesk(Protocol):
     async def append_lines(self, stream: str, text: bytes) -> AppendedLines: ...
 
     async def events(self, stream: str, partition: int, *, start: int = 0, limit: int = 100) -> EventPage: ...
+
+    async def forget(self, stream: str, group: str, *, reason: str | None = None) -> ForgottenGroup: ...
 
     async def quarantine(
         self, stream: str, *, group: str | None = None, after: int | None = None, limit: int = 100

@@ -14,7 +14,14 @@ from backstay.domain.stream import Appended
 from backstay.domain.task import check_id
 from backstay.errors import InvalidRequest
 from backstay.messaging.lines import AppendedLines, Range
-from backstay.streamroom import EventPage, QuarantinedEvent, Returned, StreamSummary, StreamView
+from backstay.streamroom import (
+    EventPage,
+    ForgottenGroup,
+    QuarantinedEvent,
+    Returned,
+    StreamSummary,
+    StreamView,
+)
 from backstay.views import Page
 
 _NO_GOOD_LINE: Final = "urn:backstay:problem:no-good-line"
@@ -94,6 +101,10 @@ class RemoteStreamroom:
             params={"from": start, "limit": limit},
         )
         return page
+
+    async def forget(self, stream: str, group: str, *, reason: str | None = None) -> ForgottenGroup:
+        path = (*_of(stream), "groups", check_id(group, name="name of the group"))
+        return (await self._send("DELETE", path, params=_given({"reason": reason}))).json(ForgottenGroup)
 
     async def quarantine(
         self, stream: str, *, group: str | None = None, after: int | None = None, limit: int = 100

@@ -1,4 +1,4 @@
-"""``backstay streams``: what is in them, how far groups have got, what was set aside; append, put back."""
+"""``backstay streams``: what is in them, how far groups have got; append, put back, forget."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from backstay.cli.arguments import (
     CursorOption,
     LimitOption,
     ReasonOption,
+    YesOption,
+    check_meant,
     checked_limit,
     json_value,
     key_of,
@@ -231,3 +233,32 @@ def resubmit(
         print_json(done)
     else:
         say(f"{done.resubmitted} of {stream} will be processed again")
+
+
+@commands.command("forget")
+def forget(
+    *,
+    stream: StreamArgument,
+    group: Annotated[
+        str, typer.Argument(metavar="GROUP", help="The group, as `lag` lists it.", show_default=False)
+    ],
+    yes: YesOption = False,
+    reason: ReasonOption = None,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Forget how far a group has got, and what it set aside; asks if there is a terminal to ask on.
+
+    Whoever reads for it next begins at the first event there is. Nobody may read for it meanwhile.
+    """
+    check_meant(
+        f"Forget how far group {group} has got in {stream}, and what it set aside?",
+        yes=yes,
+        otherwise="nothing was forgotten",
+    )
+    gone = ask(store, url, lambda desk: desk.streamroom.forget(stream, group, reason=reason))
+    if json:
+        print_json(gone)
+    else:
+        say(f"group {gone.group} of {gone.stream} is forgotten")

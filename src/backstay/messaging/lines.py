@@ -22,8 +22,8 @@ ERRORS_MAX: Final = 1_000
 # Appended at once: all of them, or none if the log cannot take them.
 APPENDED_AT_ONCE: Final = 5_000
 # Judged at once; everybody else waits for the event loop meanwhile, some 10 ms.
-_PART_LINES: Final = 2_000
-_PART_BYTES: Final = 512 * 1024
+PART_LINES: Final = 2_000
+PART_BYTES: Final = 512 * 1024
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -60,6 +60,21 @@ async def append_lines(streams: Streams, stream: str, text: bytes, *, bytes_max:
     return tally.summed_up()
 
 
+def judged_at_once(text: bytes, *, bytes_max: int) -> Judged | None:
+    """What is in the lines, if they are so few that nobody waits for long meanwhile."""
+    if len(text) > PART_BYTES or text.count(b"\n") >= min(PART_LINES, LINES_MAX):
+        return None
+    return judged(text.split(b"\n"), bytes_max=bytes_max)
+
+
+def told_of(found: Judged, answers: Sequence[Appended | BackstayError]) -> AppendedLines:
+    """What became of lines that were appended at once."""
+    tally = _Tally()
+    tally.refuse(found.bad)
+    tally.enter(found, answers)
+    return tally.summed_up()
+
+
 async def _append(
     streams: Streams, stream: str, found: Judged, tally: _Tally
 ) -> Sequence[Appended | BackstayError]:
@@ -93,7 +108,7 @@ def _parts(lines: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:
     begin = size = 0
     for index, line in enumerate(lines):
         size += len(line)
-        if size >= _PART_BYTES or index + 1 - begin == _PART_LINES:
+        if size >= PART_BYTES or index + 1 - begin == PART_LINES:
             yield begin + 1, lines[begin : index + 1]
             begin, size = index + 1, 0
     if begin < len(lines):

@@ -52,6 +52,12 @@ class Log(Protocol):
     async def stream(self, name: str) -> Stream:
         """Raises UnknownStream."""
 
+    async def identity(self, stream: str) -> str:
+        """What no other stream was ever called, also none of the same name. Raises UnknownStream.
+
+        A checkpoint is kept with it: in another log the same offset is another event.
+        """
+
     async def standings(
         self, *, names: Sequence[str] | None = None, after: str = "", limit: int
     ) -> list[StreamStanding]:

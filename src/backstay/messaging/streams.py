@@ -74,10 +74,9 @@ class Streams:
 
     async def make(self, name: str) -> None:
         """Make the stream of this name if the application declares it, once."""
-        declared = self._registry.streams.get(name)
-        if declared is None or name in self._made:
+        if self.is_made(name):
             return
-        await self.declare_as(declared)
+        await self.declare_as(self._registry.streams[name])
         self._made.add(name)
 
     async def declare_as(self, declared: StreamDefinition) -> bool:
@@ -132,8 +131,12 @@ class Streams:
         for begin in range(0, len(events), APPEND_MAX):
             part = events[begin : begin + APPEND_MAX]
             answers += await self.log.append(stream, part, now=self._clock.now())
-        appended[stream] += sum([type(one) is Appended and not one.duplicate for one in answers])
+        count_appended(stream, answers)
         return answers
+
+    def is_made(self, name: str) -> bool:
+        """Whether ``make`` has nothing to do for this name."""
+        return name in self._made or name not in self._registry.streams
 
     def new_event(
         self,
@@ -211,6 +214,10 @@ class Streams:
     ) -> list[StreamStanding]:
         """Streams in the order of their names, with what is in their partitions."""
         return await self.log.standings(names=names, after=after, limit=limit)
+
+
+def count_appended(stream: str, answers: Iterable[Appended | BackstayError]) -> None:
+    appended[stream] += sum([type(one) is Appended and not one.duplicate for one in answers])
 
 
 def _keyed(key: str) -> NewEvent:

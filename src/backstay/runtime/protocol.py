@@ -10,6 +10,7 @@ on a connection, little of what follows it is taken, and of a body no more than 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -58,7 +59,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._came_too_late = False
         # Since the last head, part of a body, or end of a request: a head, or trailers, that go on and on.
         self._bytes_without_end = 0
-        self._head_due: asyncio.TimerHandle | None = None
+        self._head_due_at = math.inf
+        self._timer: asyncio.TimerHandle | None = None
         # What was received behind requests that have yet to be answered.
         self._unparsed = b""
 
@@ -75,7 +77,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._expect_no_head()
+        if self._timer is not None:
+            self._timer.cancel()
         self._unparsed = b""
         super().connection_lost(exc)
 
@@ -150,15 +153,26 @@ class BoundedProtocol(HttpToolsProtocol):
 
     # The timer. uvicorn's own, for connections that are kept alive, stops at the first byte of a request.
 
+    # One for all requests of a connection: it looks when it rings whether a later time counts by now.
+
     def _expect_head(self) -> None:
-        self._expect_no_head()
         seconds = CROWDED_HEAD_SECONDS if self._came_too_late else HEAD_SECONDS
-        self._head_due = self.loop.call_later(seconds, self.transport.close)
+        self._head_due_at = self.loop.time() + seconds
+        if self._timer is not None and self._timer.when() > self._head_due_at:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self.loop.call_at(self._head_due_at, self._ring)
 
     def _expect_no_head(self) -> None:
-        if self._head_due is not None:
-            self._head_due.cancel()
-            self._head_due = None
+        self._head_due_at = math.inf
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._head_due_at <= self.loop.time():
+            self.transport.close()
+        elif self._head_due_at < math.inf:
+            self._timer = self.loop.call_at(self._head_due_at, self._ring)
 
 
 class _Flow(FlowControl):

@@ -67,12 +67,20 @@ class Groups(Protocol):
     # Who reads
 
     async def hold(
-        self, group: Group, partitions: Sequence[int], *, owner: Owner, lease: timedelta, now: datetime
+        self,
+        group: Group,
+        partitions: Sequence[int],
+        *,
+        log: str,
+        owner: Owner,
+        lease: timedelta,
+        now: datetime,
     ) -> list[Holding]:
         """Take those of ``partitions`` that nobody holds; every partition that ``owner`` holds by then.
 
         A partition is free when it has no holder, or a holder that ended or gave no sign of life for
-        ``lease``. Taking it moves its epoch on. Raises LeaseLost when ``owner`` was declared dead.
+        ``lease``. Taking it moves its epoch on. ``log`` is the identity of what is read: raises OtherLog
+        when the group has got anywhere in another one, and LeaseLost when ``owner`` was declared dead.
         """
 
     async def release(self, holdings: Sequence[Holding], *, owner: Owner, now: datetime) -> None:

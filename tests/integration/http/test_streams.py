@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from io import BytesIO
 from typing import Any
 
-import msgspec
 import pytest
 
-from backstay import observe
 from backstay.api import contents
 from backstay.api.bodies import MARGIN_BYTES
 from backstay.domain.access import Role
 from backstay.domain.jsontext import NESTING_MAX
-from backstay.domain.stream import APPEND_MAX, Group, NewQuarantined
+from backstay.domain.stream import APPEND_MAX
 from backstay.errors import StoreUnavailable
 from backstay.messaging import lines
 from backstay.messaging.lines import ERRORS_MAX, LINES_BYTES_MAX
 from backstay.messaging.stream import Log
 from backstay.producing.lane import BATCH_BYTES_MAX, BATCH_EVENTS_MAX
-from backstay.store.groups import Advance
-from backstay.testing.promises.holder import LEASE, Holder
 from tests.integration.http.conftest import Serve
+from tests.support.http_streams import EVENTS, NDJSON, sent, sent_lines
 from tests.support.running import comes_true
-from tests.support.serving import Answer, Served
+from tests.support.serving import Served
 
-EVENTS = "/v1/streams/orders/events"
-NDJSON = {"Content_Type": "application/x-ndjson"}
 JSON = {"Content_Type": "application/json"}
 
 
@@ -37,17 +31,6 @@ async def orders(served: Served) -> Served:
     """A server with a stream of two partitions."""
     assert (await served.put("/v1/streams/orders", {"partitions": 2})).status == 201
     return served
-
-
-async def sent(served: Served, body: Any = None, query: str = "", **headers: str) -> Any:
-    answer = await served.post(f"{EVENTS}{query}", body, **headers)
-    assert answer.status == 202, answer
-    return answer.json
-
-
-async def sent_lines(served: Served, *lines: Any) -> Answer:
-    written = [line if isinstance(line, bytes) else msgspec.json.encode(line) for line in lines]
-    return await served.post(EVENTS, data=BytesIO(b"\n".join(written)), **NDJSON)
 
 
 async def events_in(served: Served, partition: int, query: str = "") -> list[Any]:
@@ -361,7 +344,7 @@ async def test_a_body_of_lines_has_a_bound_of_its_own(orders: Served):
 
 
 async def test_lines_in_several_parts_are_one_answer(orders: Served, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lines, "_PART_LINES", 2)
+    monkeypatch.setattr(lines, "PART_LINES", 2)
     monkeypatch.setattr(lines, "APPENDED_AT_ONCE", 3)
 
     answer = await sent_lines(
@@ -391,7 +374,7 @@ async def test_what_was_kept_out_is_not_overtaken_by_what_comes_after(
     orders: Served, log: Log, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(lines, "APPENDED_AT_ONCE", 1)
-    monkeypatch.setattr(lines, "_PART_LINES", 1)
+    monkeypatch.setattr(lines, "PART_LINES", 1)
     append, calls = log.append, 0
 
     async def fails_once(*args: Any, **options: Any) -> Any:
@@ -411,6 +394,8 @@ async def test_what_was_kept_out_is_not_overtaken_by_what_comes_after(
 
 async def test_only_so_many_large_bodies_are_in_hand(orders: Served, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(contents, "LARGE_BYTES", 10)
+    # What is large goes past no layer.
+    monkeypatch.setattr(orders.fast_lane, "_body_bytes_max", 10)
     begun, most, go_on = 0, 0, asyncio.Event()
     append = orders.client.streams.append_events
 
@@ -447,6 +432,8 @@ async def test_nothing_is_accepted_before_it_is_durable(
         return answers
 
     monkeypatch.setattr(log, "append", held)
+    # By the fast lane: tests/integration/http/test_fast_lane_bounds.py
+    monkeypatch.setattr(orders.fast_lane, "may_take", lambda _head: False)
     asking = asyncio.create_task(orders.post(EVENTS, 1))
     done, _ = await asyncio.wait([asking], timeout=0.2)
     assert not done
@@ -489,130 +476,6 @@ async def test_events_are_read_page_by_page(orders: Served):
 )
 async def test_a_bad_place_to_read_from_is_refused(orders: Served, where: str, status: int):
     assert (await orders.get(f"/v1/streams/orders/partitions/{where}")).status == status
-
-
-# Groups and their quarantine
-
-
-@pytest.fixture
-async def read(orders: Served) -> Served:
-    """Ten events, of which a group has passed three and set one aside."""
-    await sent_lines(orders, *[{"body": n, "key": "k", "id": f"e{n}"} for n in range(10)])
-    reader = (await Holder.joined(orders.store, orders.clock, "reader", runs=())).owner
-    partition = (await sent(orders, "more", "?key=k"))["partition"]
-    group = Group("orders", "billing")
-    [holding] = await orders.store.groups.hold(
-        group, [partition], owner=reader, lease=LEASE, now=orders.clock.now()
-    )
-    found = await orders.client.streams.read("orders", partition, limit=3)
-    bad = NewQuarantined(event=found.events[1], reason="map: ValueError: no")
-    await orders.store.groups.advance(
-        [Advance(holding=holding, to=3, quarantined=[bad])],
-        owner=reader,
-        quarantine_max=10,
-        now=orders.clock.now(),
-    )
-    return orders
-
-
-async def test_a_stream_shows_how_far_its_groups_have_got(read: Served):
-    read.clock.pass_time(timedelta(seconds=7))
-
-    view = (await read.get("/v1/streams/orders")).json
-
-    [group] = view["groups"]
-    [partition] = [one for one in view["partitions"] if one["end"]]
-    assert group.items() >= {"group": "billing", "checkpoint": 3, "lag": 8, "lag_seconds": 7.0}.items()
-    assert partition["owner"] == group["owner"] == "reader"
-    assert partition["partition"] == group["partition"]
-    assert view["quarantined"] == {"billing": 1}
-    [summary] = (await read.get("/v1/streams")).json["items"]
-    assert summary.items() >= {"events": 11, "groups": [{"group": "billing", "lag": 8}]}.items()
-
-
-async def test_what_was_set_aside_is_listed_and_put_back(read: Served):
-    [one] = (await read.get("/v1/streams/orders/quarantine?group=billing")).json["items"]
-
-    assert (
-        one.items()
-        >= {
-            "group": "billing",
-            "offset": 1,
-            "body": 1,
-            "event_id": "e1",
-            "reason": "map: ValueError: no",
-            "resubmitted": False,
-        }.items()
-    )
-    assert (await read.get("/v1/streams/orders/quarantine?group=other")).json["items"] == []
-    done = await read.post(f"/v1/streams/orders/quarantine/{one['id']}/resubmit", {"reason": "mended"})
-    assert (done.status, done.json) == (200, {"resubmitted": 1, "ids": [one["id"]]})
-    [again] = (await read.get("/v1/streams/orders/quarantine")).json["items"]
-    assert again["resubmitted"] is True
-    [entry, *_] = (await read.get("/v1/audit")).json["items"]
-    assert (entry["who"], entry["target"], entry["reason"]) == ("loopback", "stream:orders", "mended")
-
-
-async def test_all_that_was_set_aside_is_put_back_at_once(read: Served):
-    assert (await read.post("/v1/streams/orders/quarantine/resubmit")).json["resubmitted"] == 1
-
-
-async def test_an_event_that_was_not_set_aside_is_not_put_back(read: Served):
-    refused = await read.post("/v1/streams/orders/quarantine/999/resubmit")
-
-    assert (refused.status, refused.problem) == (404, "unknown-event")
-
-
-# Metrics
-
-
-async def metrics(served: Served) -> dict[str, float]:
-    served.clock.pass_time(timedelta(seconds=10))
-    lines = (await served.get("/metrics")).body.decode().splitlines()
-    return {
-        name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")
-    }
-
-
-async def test_metrics_tell_how_far_groups_are_behind(read: Served):
-    before = await metrics(read)
-    await sent_lines(
-        read, {"body": 1, "key": "k"}, {"body": 2, "id": "e1", "key": "k"}, {"body": 3, "key": "k"}
-    )
-    observe.processed["orders", "billing"] += 5
-    after = await metrics(read)
-
-    [partition] = {one["partition"] for one in (await read.get("/v1/streams/orders")).json["groups"]}
-    place = f'{{stream="orders",group="billing",partition="{partition}"}}'
-    assert (
-        after[f"backstay_stream_lag_events{place}"] == before[f"backstay_stream_lag_events{place}"] + 2 == 10
-    )
-    assert after[f"backstay_stream_lag_seconds{place}"] == 20
-    assert after[f"backstay_stream_checkpoint_age_seconds{place}"] == 20
-    assert after['backstay_stream_quarantined{stream="orders",group="billing"}'] == 1
-    name = 'backstay_stream_appended_total{stream="orders"}'
-    assert after[name] == before[name] + 2  # The third is the id of another.
-    assert after['backstay_stream_processed_total{stream="orders",group="billing"}'] >= 5
-
-
-async def test_metrics_are_looked_up_now_and_then_however_often_they_are_asked_for(read: Served):
-    await metrics(read)
-    await sent(read, 1, "?key=k")
-    asked = [(await read.get("/metrics")).body for _ in range(2)]
-    later = await metrics(read)
-
-    lags = [line for line in asked[1].decode().splitlines() if line.startswith("backstay_stream_lag_events")]
-    assert [line.rpartition(" ")[2] for line in lags] == ["8"]
-    assert 9 in later.values()
-
-
-async def test_metrics_are_bounded(read: Served, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("backstay.api.stream_metrics.SERIES_MAX", 0)
-
-    page = (await read.get("/metrics")).body.decode()
-
-    assert "backstay_stream_lag_events{" not in page
-    assert "1 more are left out" in page
 
 
 # Who may

@@ -210,7 +210,8 @@ async def test_who_has_lost_the_partition_is_told_so_by_its_checkpoint(database:
         now = one.client._clock.now()
         await one.store.groups.release([flow.holding], owner=one.owner, now=now)
         lease = one.client._settings.lease
-        await two.store.groups.hold(Group(STREAM, "g"), [0], owner=two.owner, lease=lease, now=now)
+        log = await one.client.streams.log.identity(STREAM)
+        await two.store.groups.hold(Group(STREAM, "g"), [0], log=log, owner=two.owner, lease=lease, now=now)
         go_on.set()
         await comes_true(lambda: told == [LeaseLost])
         await comes_true(lambda: one.pipeline.flows == {})

@@ -15,7 +15,7 @@ from backstay.clock import SystemClock
 from backstay.domain.stream import Group, Slice
 from backstay.errors import StoreUnavailable
 from backstay.messaging.embedded import EmbeddedLog
-from backstay.observe import OFFSET_AHEAD, PARTITION_LOST, counters
+from backstay.observe import OFFSET_AHEAD, OTHER_LOG, PARTITION_LOST, counters
 from backstay.runtime import Running
 from backstay.settings import Settings
 from backstay.store.groups import Advance, Advanced, Groups
@@ -85,7 +85,12 @@ async def test_a_displaced_holder_drops_everything_it_has_in_hand(database: Data
         # Another has taken it: this one was thought dead.
         await one.store.groups.release([flow.holding], owner=one.owner, now=one.client._clock.now())
         [taken] = await two.store.groups.hold(
-            Group(STREAM, "g"), [0], owner=two.owner, lease=DAY, now=two.client._clock.now()
+            Group(STREAM, "g"),
+            [0],
+            log=await two.client.streams.log.identity(STREAM),
+            owner=two.owner,
+            lease=DAY,
+            now=two.client._clock.now(),
         )
         await one.ingest.checkpointer.write([flow.tally])
 
@@ -209,7 +214,12 @@ async def test_a_checkpoint_beyond_the_end_stops_that_partition_alone(database: 
     app = through(note)
     async with process(app, database.store(), tmp_path) as reader:
         held = await reader.store.groups.hold(
-            Group(STREAM, "g"), [0, 1], owner=reader.owner, lease=DAY, now=reader.client._clock.now()
+            Group(STREAM, "g"),
+            [0, 1],
+            log=await reader.client.streams.log.identity(STREAM),
+            owner=reader.owner,
+            lease=DAY,
+            now=reader.client._clock.now(),
         )
         [ahead] = [one for one in held if one.partition == 1]
         await reader.store.groups.advance(
@@ -228,6 +238,29 @@ async def test_a_checkpoint_beyond_the_end_stops_that_partition_alone(database: 
         assert counters[OFFSET_AHEAD] == alerts + 1
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
+
+
+async def test_a_log_that_is_not_the_one_that_was_read_is_not_read(database: Database, tmp_path: Path):
+    """IR-5: also if it has grown beyond the checkpoint by now. A person decides."""
+    alerts = counters[OTHER_LOG]
+    seen: list[int] = []
+
+    async def note(event: Event) -> None:
+        seen.append(event.body)
+
+    app = through(note)
+    async with app.run(store=database.store(), **at(tmp_path), **FAST):
+        await app.stream(STREAM).append_all(events(range(4)))
+        await comes_true(lambda: len(seen) == 4)
+
+    (tmp_path / "elsewhere").mkdir()
+    async with app.run(store=database.store(), **at(tmp_path / "elsewhere"), **FAST):
+        await app.stream(STREAM).append_all(events(range(100, 120)))
+        await comes_true(lambda: counters[OTHER_LOG] == alerts + 1)
+        await app.streamroom.forget(STREAM, "g")
+        await comes_true(lambda: len(seen) == 24)
+
+    assert sorted(seen) == [*range(4), *range(100, 120)]
 
 
 async def test_the_store_may_be_away_for_a_while(database: Database, tmp_path: Path):

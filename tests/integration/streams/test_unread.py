@@ -116,5 +116,5 @@ async def test_a_group_that_is_forgotten_begins_anew_and_not_while_somebody_read
         unread = await reader.client.stream(STREAM).unread("g", key="ada")
         assert [event.body for event in unread.events] == [0]
         [entry] = (await reader.client.audit(AuditFilter())).items
-        assert (entry.action, entry.target) == ("forget group g", f"stream:{STREAM}")
+        assert (entry.action, entry.target) == ("forget", f"group:{STREAM}/g")
         assert entry.reason == "begin anew"

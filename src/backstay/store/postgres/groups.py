@@ -10,7 +10,7 @@ from backstay.domain.audit import Act
 from backstay.domain.lease import Owner
 from backstay.domain.stream import Group, GroupStanding, Holding, Quarantined
 from backstay.domain.target import group_target
-from backstay.errors import BackstayError, Conflict
+from backstay.errors import BackstayError, Conflict, OtherLog
 from backstay.store.advancing import Asked, weight
 from backstay.store.base import Changes
 from backstay.store.decisions import check_event_ids, check_forgettable
@@ -52,7 +52,14 @@ class PostgresGroups:
     # Who reads
 
     async def hold(
-        self, group: Group, partitions: Sequence[int], *, owner: Owner, lease: timedelta, now: datetime
+        self,
+        group: Group,
+        partitions: Sequence[int],
+        *,
+        log: str,
+        owner: Owner,
+        lease: timedelta,
+        now: datetime,
     ) -> list[Holding]:
         # After an outage everybody is late: then only who was declared dead reads no more.
         judged_by = lease if self._supervision.may_judge(lease) else _NO_LEASE
@@ -61,13 +68,16 @@ class PostgresGroups:
 
         async def operation(tables: Tables, _changes: Changes) -> list[Holding]:
             await tables.check_epoch(owner)
+            [[elsewhere]] = await tables.run("is_in_another_log", log=log, **of)
+            if elsewhere:
+                raise OtherLog(group.stream, group.name)
             free = await tables.run("free_partitions", partitions=[*partitions], **of, **late)
             # Only those: an insert would wait for whoever is just writing under one that is there.
             if new := [partition for partition, known in free if not known]:
-                await tables.run("insert_checkpoints", partitions=new, now=self._judged(now), **of)
+                await tables.run("insert_checkpoints", partitions=new, log=log, now=self._judged(now), **of)
             if wanted := [partition for partition, _ in free]:
                 locked = [row[0] for row in await tables.run("lock_partitions", partitions=wanted, **of)]
-                await tables.run("take_partitions", partitions=locked, owner=owner.id, **of, **late)
+                await tables.run("take_partitions", partitions=locked, log=log, owner=owner.id, **of, **late)
             return [SHAPE.holding(row) for row in await tables.run("holdings_of", owner=owner.id, **of)]
 
         return await self._session().write(operation)

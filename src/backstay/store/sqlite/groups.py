@@ -12,7 +12,7 @@ from backstay.domain.instants import micros
 from backstay.domain.lease import Owner
 from backstay.domain.stream import Group, GroupStanding, Holding, Quarantined
 from backstay.domain.target import group_target
-from backstay.errors import BackstayError
+from backstay.errors import BackstayError, OtherLog
 from backstay.store.advancing import Asked, weight
 from backstay.store.base import Changes, InstanceRecord
 from backstay.store.decisions import check_event_ids, check_forgettable
@@ -44,16 +44,26 @@ class SqliteGroups:
     # Who reads
 
     async def hold(
-        self, group: Group, partitions: Sequence[int], *, owner: Owner, lease: timedelta, now: datetime
+        self,
+        group: Group,
+        partitions: Sequence[int],
+        *,
+        log: str,
+        owner: Owner,
+        lease: timedelta,
+        now: datetime,
     ) -> list[Holding]:
         of = _of(group)
         wanted = as_json([*partitions])
 
         def operation(tables: Tables, _changes: Changes) -> list[Holding]:
             tables.check_epoch(owner)
+            if tables.run("is_in_another_log", log=log, **of).fetchone()[0]:
+                raise OtherLog(group.stream, group.name)
             gone = as_json([one.id for one in self._dead(tables, lease=lease, now=now, spare=owner)])
-            tables.run("insert_checkpoints", partitions=wanted, now=micros(now), **of)
-            tables.run("take_partitions", partitions=wanted, owner=owner.id, gone=gone, now=micros(now), **of)
+            taken = {"partitions": wanted, "log": log, "now": micros(now), **of}
+            tables.run("insert_checkpoints", **taken)
+            tables.run("take_partitions", owner=owner.id, gone=gone, **taken)
             return [SHAPE.holding(row) for row in tables.run("holdings_of", owner=owner.id, **of).fetchall()]
 
         return await self._session().write(operation)

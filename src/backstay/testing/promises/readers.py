@@ -43,9 +43,9 @@ class Reader:
         self.owner = owner
         self.group = group
 
-    async def hold(self, *partitions: int, lease: timedelta = LEASE) -> list[Holding]:
+    async def hold(self, *partitions: int, log: str = "log", lease: timedelta = LEASE) -> list[Holding]:
         return await self._groups.hold(
-            self.group, partitions, owner=self.owner, lease=lease, now=self._clock.now()
+            self.group, partitions, log=log, owner=self.owner, lease=lease, now=self._clock.now()
         )
 
     async def held(self, partition: int = 0) -> Holding:

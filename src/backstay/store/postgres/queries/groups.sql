@@ -7,9 +7,13 @@ id, stream, grp, partition, "offset", key, event_id, headers, enqueued_at, reaso
 -- name: insert_checkpoints
 -- Partitions that are held for a group for the first time. In order, as everybody does who touches more than
 -- one, so that no two transactions wait for each other.
-INSERT INTO {schema}.checkpoint (stream, grp, partition, epoch, updated_at)
-SELECT :stream, :grp, partition, 0, {now} FROM unnest(:partitions::bigint[]) AS partition ORDER BY partition
+INSERT INTO {schema}.checkpoint (stream, grp, partition, log, epoch, updated_at)
+SELECT :stream, :grp, partition, :log, 0, {now} FROM unnest(:partitions::bigint[]) AS partition ORDER BY partition
 ON CONFLICT DO NOTHING;
+
+-- name: is_in_another_log
+SELECT EXISTS (SELECT 1 FROM {schema}.checkpoint
+                WHERE stream = :stream AND grp = :grp AND log <> :log AND checkpoint IS NOT NULL);
 
 -- name: is_free
 -- Nobody reads it who lives, and gave a sign of life lately.
@@ -17,7 +21,7 @@ NOT EXISTS (SELECT 1 FROM {schema}.instance WHERE id = checkpoint.holder AND liv
 
 -- name: take_partitions
 -- Those are locked by now: what is asked here is newer than that.
-UPDATE {schema}.checkpoint SET holder = :owner, epoch = epoch + 1, updated_at = {now}
+UPDATE {schema}.checkpoint SET holder = :owner, log = :log, epoch = epoch + 1, updated_at = {now}
  WHERE stream = :stream AND grp = :grp AND partition = ANY (:partitions::bigint[])
    AND {is_free};
 

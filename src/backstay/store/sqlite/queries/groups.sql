@@ -6,9 +6,13 @@ id, stream, grp, partition, "offset", key, event_id, headers, enqueued_at, reaso
 
 -- name: insert_checkpoints
 -- Partitions that are held for a group for the first time.
-INSERT INTO checkpoint (stream, grp, partition, epoch, updated_at)
-SELECT :stream, :grp, value, 0, :now FROM json_each(:partitions) WHERE true
+INSERT INTO checkpoint (stream, grp, partition, log, epoch, updated_at)
+SELECT :stream, :grp, value, :log, 0, :now FROM json_each(:partitions) WHERE true
 ON CONFLICT DO NOTHING;
+
+-- name: is_in_another_log
+SELECT EXISTS (SELECT 1 FROM checkpoint
+                WHERE stream = :stream AND grp = :grp AND log <> :log AND checkpoint IS NOT NULL);
 
 -- name: is_free
 -- Nobody reads it who lives. Those who are about to be declared dead are named.
@@ -16,7 +20,7 @@ NOT EXISTS (SELECT 1 FROM instance
              WHERE id = checkpoint.holder AND live = 1 AND id NOT IN (SELECT value FROM json_each(:gone)))
 
 -- name: take_partitions
-UPDATE checkpoint SET holder = :owner, epoch = epoch + 1, updated_at = :now
+UPDATE checkpoint SET holder = :owner, log = :log, epoch = epoch + 1, updated_at = :now
  WHERE stream = :stream AND grp = :grp AND partition IN (SELECT value FROM json_each(:partitions))
    AND {is_free};
 
