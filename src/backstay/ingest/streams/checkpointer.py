@@ -98,8 +98,10 @@ class Checkpointer:
                 await asyncio.sleep(RETRY_SECONDS)
 
     def _pause(self) -> float:
-        """Until something is due by its age."""
+        """Until something is due by its age, or to be tried again."""
         waits = [wait for one in self._noted if not one.stalled and (wait := one.due_in()) is not None]
+        if any(one.stalled and one.due_in() == 0.0 for one in self._noted):
+            waits.append(max(0.0, self._stalled_until - self._clock.monotonic()))
         return min([*waits, _PULSE_SECONDS])
 
     async def run_once(self) -> int:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from backstay.domain.alert import NewAlert
+from backstay.domain.bound import COUNTED_ANEW_MAX
 from backstay.domain.message import TOO_MANY_DELIVERIES, Sent, Settlement
 from backstay.domain.status import Destination
 from backstay.errors import BackstayError
@@ -122,10 +123,11 @@ class Messages:
         return written
 
     async def _room(self, tables: Asked, posting: Posting, *, anew: bool = False) -> dict[int, int]:
-        """For how many more messages there is room in each queue that is written to; ``anew``: by a count."""
+        """For how many more messages there is room in each queue; ``anew``: small ones are counted."""
         room: dict[int, int] = {}
         for key, queue in posting.queues.items():
-            number = None if anew else self.fullness.number(key, limit=queue.max_messages)
+            is_counted = anew and queue.max_messages <= COUNTED_ANEW_MAX
+            number = None if is_counted else self.fullness.number(key, limit=queue.max_messages)
             if number is None:
                 [counts] = await tables.run("counts_of", key=key, counted=queue.max_messages)
                 number = sum(counts)

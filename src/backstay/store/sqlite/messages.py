@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from backstay.domain.alert import NewAlert
+from backstay.domain.bound import COUNTED_ANEW_MAX
 from backstay.domain.instants import instant, micros, micros_in
 from backstay.domain.message import TOO_MANY_DELIVERIES, Sent, Settlement
 from backstay.domain.status import Destination
@@ -91,10 +92,11 @@ def _write(
 
 
 def _room(tables: Tables, posting: Posting, *, anew: bool = False) -> dict[int, int]:
-    """For how many more messages there is room in each queue that is written to; ``anew``: by a count."""
+    """For how many more messages there is room in each queue; ``anew``: small ones are counted."""
     room: dict[int, int] = {}
     for key, queue in posting.queues.items():
-        number = None if anew else tables.fullness.number(key, limit=queue.max_messages)
+        is_counted = anew and queue.max_messages <= COUNTED_ANEW_MAX
+        number = None if is_counted else tables.fullness.number(key, limit=queue.max_messages)
         if number is None:
             number = sum(tables.run("counts_of", key=key, counted=queue.max_messages).fetchone())
             tables.fullness.counted(key, number)
