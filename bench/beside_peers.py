@@ -58,15 +58,13 @@ def measure(stores: Sequence[str], options: Options) -> Iterator[Peer]:
 def _peers(stores: Sequence[str], *, short: bool) -> Iterator[Peer]:
     # Imported here: the other benches need none of what it needs.
     from bench.peers.catalogue import PEERS  # noqa: PLC0415
-    from bench.peers.run import measure_peers  # noqa: PLC0415
+    from bench.peers.run import measure_peers, on_stores  # noqa: PLC0415
 
-    # One whose store is not ours to choose is measured whatever store was asked for.
-    excluded = set(DATABASES) - set(stores)
-    for name, peer in PEERS.items():
-        if peer.store.lower() in excluded or (short and not name.startswith(YARDSTICK)):
+    for peer in on_stores(PEERS, stores):
+        if short and not peer.name.startswith(YARDSTICK):
             continue
-        say(f"  {name}")
-        for row in measure_peers([name], seconds=SHORT_SECONDS if short else SECONDS):
+        say(f"  {peer.name}")
+        for row in measure_peers([peer], seconds=SHORT_SECONDS if short else SECONDS):
             yield msgspec.convert(row | {"store": peer.store.lower()}, Peer)
 
 

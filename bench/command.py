@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from bench.catalogue import BENCHES, Bench
 from bench.conditions import conditions, described
 from bench.databases import DATABASES
-from bench.options import GROWN_TASKS, SHORT_GROWN_TASKS, Options
+from bench.options import (
+    GROWN_TASKS,
+    SHORT_GROWN_TASKS,
+    SHORT_SPIKE_SECONDS,
+    SPIKE_SECONDS,
+    Options,
+)
 from bench.progress import say
 from bench.report import Row, document, table
 
@@ -18,7 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     stores = [chosen.store] if chosen.store else list(DATABASES)
     names = chosen.names or [bench.name for bench in BENCHES.values() if bench.usual]
     tasks = chosen.tasks or (SHORT_GROWN_TASKS if chosen.short else GROWN_TASKS)
-    options = Options(short=chosen.short, tasks=tasks, fresh=chosen.fresh)
+    seconds = chosen.seconds or (SHORT_SPIKE_SECONDS if chosen.short else SPIKE_SECONDS)
+    options = Options(
+        short=chosen.short, tasks=tasks, fresh=chosen.fresh, seconds=seconds, plots=chosen.plots
+    )
     found = conditions(stores)
     if not chosen.json:
         print(f"{described(found)}\n", flush=True)
@@ -55,6 +65,14 @@ def _parser() -> argparse.ArgumentParser:
         help=f"finished tasks in the full store ({GROWN_TASKS:,})",
     )
     growth.add_argument("--fresh", action="store_true", help="fill it anew; else one that is there is used")
+    spike = parser.add_argument_group("spike")
+    spike.add_argument(
+        "--seconds", type=_positive, help=f"of the load before the spike ({SPIKE_SECONDS}; ten minutes: 600)"
+    )
+    plots = parser.add_argument_group("stream_to_workflow")
+    plots.add_argument(
+        "--plots", type=Path, metavar="FOLDER", help="draw what happened over time, as PNG, into this folder"
+    )
     return parser
 
 
@@ -73,5 +91,5 @@ def _bench_name(text: str) -> str:
 def _positive(text: str) -> int:
     number = int(text.replace(",", "").replace("_", ""))
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not a number of tasks")
+        raise argparse.ArgumentTypeError(f"{number} is too few")
     return number

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -16,6 +14,7 @@ from bench.bulk import bulk, finished
 from bench.databases import Database
 from bench.options import Options
 from bench.progress import say
+from bench.usage import cpu_seconds
 
 FINISHED: Final = 1_000_000
 WARM_UP_SECONDS: Final = 5.0
@@ -63,9 +62,9 @@ def _share_of_a_core(url: str, *, warm_up: float, seconds: float) -> float:
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as supervisor:
         try:
             time.sleep(warm_up)
-            begun, cpu = time.monotonic(), _cpu_seconds(supervisor.pid)
+            begun, cpu = time.monotonic(), cpu_seconds(supervisor.pid)
             time.sleep(seconds)
-            used = _cpu_seconds(supervisor.pid) - cpu
+            used = cpu_seconds(supervisor.pid) - cpu
             elapsed = time.monotonic() - begun
             if supervisor.poll() is not None:
                 raise RuntimeError(f"the supervisor ended with {supervisor.returncode}")
@@ -80,8 +79,3 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

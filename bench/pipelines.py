@@ -1,4 +1,4 @@
-"""Events that wait in a stream, read through two plain stages into tasks, calls and batches."""
+"""Events that wait in a stream, read through two plain stages into tasks, messages, calls and batches."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ LOADS: Final = (
     Load("start", 32),
     Load("start", 4),
     Load("start", 32, scheduled=True),
+    Load("send", 32),
     Load("via", 32),
     Load("batch", 32),
 )
@@ -115,6 +116,8 @@ def _app(load: Load) -> App:
     stages = stream.source(group=GROUP).map(lambda event: event.body).filter(lambda number: number >= 0)
     if load.sink == "start":
         stages.start(trivial, id=lambda number: f"task-{number}")
+    elif load.sink == "send":
+        stages.send(app.queue("bench"))
     else:
         stages.via(nothing).checkpoint(every=1_000, after="1s")
     return app

@@ -41,5 +41,7 @@ def _heading(field: str) -> str:
 def _cell(value: object) -> str:
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     # An error may have several lines; a row has one.
     return f"{value:,}" if isinstance(value, int | float) else " ".join(str(value).split())

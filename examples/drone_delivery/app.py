@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drone_delivery.ingestion import customers
+from drone_delivery.customers import customers
 from drone_delivery.workflow import app
 
 app.mount("/api", customers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 
 import msgspec
 
@@ -150,6 +150,27 @@ class Delivery(Entity, frozen=True):
     expedited: bool
     confirmation_required: Confirmation
     drone_id: Id
+
+
+class NewSchedule(Entity, frozen=True, omit_defaults=True):
+    """What is to be different from now on; what is left out stays as it is."""
+
+    pickup: Location | msgspec.UnsetType = msgspec.UNSET
+    dropoff: Location | msgspec.UnsetType = msgspec.UNSET
+    pickup_time: Text | msgspec.UnsetType = msgspec.UNSET
+    deadline: Text | msgspec.UnsetType = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        if not self._given():
+            raise ValueError("nothing is to change; send pickup, dropoff, pickupTime or deadline")
+
+    def applied_to(self, delivery: Delivery) -> Delivery:
+        return msgspec.structs.replace(delivery, **self._given())
+
+    def _given(self) -> dict[str, Any]:
+        return {
+            name: value for name, value in msgspec.structs.asdict(self).items() if value is not msgspec.UNSET
+        }
 
 
 class TrackingEvent(Entity, frozen=True):

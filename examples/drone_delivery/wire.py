@@ -13,6 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+JSON: Final = {"Content-Type": "application/json;charset=utf-8"}
+RETRY_AFTER: Final = {"Retry-After": "1"}
+
 BODY_BYTES_MAX: Final = 64 * 1024
 BODY_SECONDS: Final = 30.0
 
@@ -76,6 +79,11 @@ def decode(body: bytes, kind: type[Value]) -> Value:
 def json(value: object, status: HTTPStatus = HTTPStatus.OK, *, location: str | None = None) -> Response:
     headers = None if location is None else {"Location": location}
     return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
+
+
+def accepted(value: object, headers: Mapping[str, str]) -> Response:
+    """202: it will be done; the headers say where and when to ask for it."""
+    return Response(msgspec.json.encode(value), HTTPStatus.ACCEPTED, headers={**JSON, **headers})
 
 
 def nothing(status: HTTPStatus = HTTPStatus.NO_CONTENT) -> Response:

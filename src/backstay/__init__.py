@@ -2,6 +2,7 @@
 
 app          what you declare: workflows, agents, their steps and undos
 client       submit, look, step in
+producing    send events to the streams of a server
 submit       the one door through which a task enters the store
 scheduler    runs the workflows: decides the next step of every task, sends it out
 agents       do the steps, each wrapping one service
@@ -19,12 +20,14 @@ from backstay.definitions.batches import Checkpoint
 from backstay.definitions.calls import current_step, now, race, random, sleep, start, uuid4, wait_for
 from backstay.definitions.submissions import Submission
 from backstay.domain.breaker import Breaker
+from backstay.domain.pace import Pace
 from backstay.domain.recovery import Recovery
 from backstay.domain.retry import Retry
 from backstay.domain.stream import Appended, Event
 from backstay.errors import (
     BackstayError,
     Conflict,
+    EventConflict,
     HttpFailed,
     HttpUnavailable,
     IdConflict,
@@ -33,12 +36,15 @@ from backstay.errors import (
     Permanent,
     QueueFull,
     StepFailed,
+    StreamFull,
     TaskFailed,
     Transient,
     Unavailable,
+    UnknownStream,
     UnknownTask,
 )
 from backstay.messaging.message import Message
+from backstay.producing import Producer
 
 __all__ = [
     "App",
@@ -49,6 +55,7 @@ __all__ = [
     "Client",
     "Conflict",
     "Event",
+    "EventConflict",
     "Handle",
     "HttpAgent",
     "HttpAnswer",
@@ -58,15 +65,19 @@ __all__ = [
     "InvalidRequest",
     "LockLost",
     "Message",
+    "Pace",
     "Permanent",
+    "Producer",
     "QueueFull",
     "Recovery",
     "Retry",
     "StepFailed",
+    "StreamFull",
     "Submission",
     "TaskFailed",
     "Transient",
     "Unavailable",
+    "UnknownStream",
     "UnknownTask",
     "current_step",
     "now",

@@ -26,6 +26,7 @@ from backstay.definitions.workflows import Workflow
 from backstay.domain.breaker import Breaker
 from backstay.domain.durations import Duration
 from backstay.domain.message import Property
+from backstay.domain.pace import Pace
 from backstay.domain.recovery import Recovery
 from backstay.domain.retry import Retry
 from backstay.domain.task import check_id
@@ -37,6 +38,7 @@ from backstay.operating import Operator
 from backstay.runtime import Roles, Running, connected
 from backstay.settings import Settings
 from backstay.store.base import Store
+from backstay.streamroom import Streamroom
 from backstay.submit import CompleteBy
 from backstay.views import Step as StepView
 from backstay.views import Task
@@ -67,14 +69,19 @@ class App:
         retry: Retry | None = None,
         breaker: Breaker | None = None,
         concurrency: int | None = None,
+        pace: Pace | bool | None = None,
     ) -> Agent:
-        """Declare an agent: it wraps one remote service or resource."""
+        """Declare an agent: it wraps one remote service or resource.
+
+        With ``pace`` the steps that run at once follow how the service fares, up to ``concurrency``.
+        """
         agent = Agent(
             check_id(name, name="name of the agent"),
             complete_by=complete_by,
             retry=retry,
             breaker=breaker,
             concurrency=concurrency,
+            pace=pace,
             register=self.registry.add_step,
         )
         self.registry.add_agent(agent)
@@ -89,6 +96,7 @@ class App:
         retry: Retry | None = None,
         breaker: Breaker | None = None,
         concurrency: int | None = None,
+        pace: Pace | bool | None = None,
         connections: int = CONNECTIONS,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
         headers: Mapping[str, str] | None = None,
@@ -96,7 +104,7 @@ class App:
         """Declare an agent that wraps the HTTP service at ``url``.
 
         ``headers`` go with every request. Unless ``concurrency`` says otherwise, as many steps run at
-        once as there are ``connections``.
+        once as there are ``connections``; with ``pace``, at most.
         """
         agent = HttpAgent(
             check_id(name, name="name of the agent"),
@@ -105,6 +113,7 @@ class App:
             retry=retry,
             breaker=breaker,
             concurrency=concurrency,
+            pace=pace,
             connections=connections,
             response_bytes_max=response_bytes_max,
             headers=headers,
@@ -415,6 +424,11 @@ class App:
     def mailroom(self) -> Mailroom:
         """Whoever looks after queues: what is in them, and what was set aside."""
         return self._running.mailroom
+
+    @property
+    def streamroom(self) -> Streamroom:
+        """Whoever looks after streams: what is in them, how far groups have got, what was set aside."""
+        return self._running.streamroom
 
     @property
     def operator(self) -> Operator:

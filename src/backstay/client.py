@@ -37,6 +37,7 @@ from backstay.outcomes import Outcomes
 from backstay.settings import Settings
 from backstay.store.base import Store, Submitted
 from backstay.store.records import Remembered
+from backstay.streamroom import Streamroom
 from backstay.submit import CompleteBy, Door
 from backstay.views import Task
 
@@ -93,7 +94,7 @@ class Client(Operator):
         self._outcomes = Outcomes(store)
         self.exchange = Exchange(store.queues, registry, settings=settings, clock=clock)
         log = log_of(settings) if log is None else log
-        self.streams = Streams(log, registry, settings=settings, clock=clock)
+        self.streams = Streams(log, registry, settings=settings, clock=clock, groups=store.groups)
 
     async def open(self, *, must_exist: bool = False) -> None:
         """Connect to what is beside the store."""
@@ -111,6 +112,13 @@ class Client(Operator):
     def mailroom(self) -> Mailroom:
         """Whoever looks after queues: what is in them, and what was set aside."""
         return Mailroom(self.exchange, settings=self._settings, clock=self._clock, act=self._act)
+
+    @property
+    def streamroom(self) -> Streamroom:
+        """Whoever looks after streams: what is in them, how far groups have got, what was set aside."""
+        return Streamroom(
+            self.streams, self._store.groups, settings=self._settings, clock=self._clock, act=self._act
+        )
 
     def queue(self, name: str) -> QueueHandle:
         """A queue that the application, or somebody else, declares."""

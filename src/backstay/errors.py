@@ -5,7 +5,8 @@ BackstayError
 │   ├── InvalidDefinition        a workflow, step or agent is declared wrongly
 │   ├── InvalidSetting           a setting is unknown or out of range
 │   ├── InvalidId                an id does not fit the pattern
-│   ├── InvalidInput             a value does not fit the declared type, or is not JSON
+│   ├── InvalidInput             a value does not fit the declared type, or has no JSON form
+│   │   └── NotJson                  a text is not JSON
 │   ├── InvalidJob               a member of a job's definition is wrong
 │   ├── PayloadTooLarge          a value is larger than the payload limit
 │   ├── Unknown                  what it names is not there
@@ -31,6 +32,7 @@ BackstayError
 │   ├── EventConflict            the id is taken by an event with other content
 │   ├── ReadersDiffer            a group is read with another number of readers per partition
 │   ├── OffsetAhead              a checkpoint lies beyond the end of the log
+│   ├── OtherLog                 a checkpoint is of another log
 │   ├── QueueNotEmpty            there are messages in a queue that is to be deleted
 │   └── JournalMismatch          the workflow no longer fits what it did before
 ├── Unavailable              wait: the same call may succeed later
@@ -80,6 +82,10 @@ class InvalidId(InvalidRequest):
 
 class InvalidInput(InvalidRequest):
     """A value does not fit the declared type, or has no JSON form."""
+
+
+class NotJson(InvalidInput):
+    """What was to be JSON is not."""
 
 
 class InvalidJob(InvalidRequest):
@@ -293,8 +299,18 @@ class OffsetAhead(Conflict):
     def __init__(self, stream: str, partition: int, *, offset: int, end: int) -> None:
         super().__init__(
             f"offset {offset} of stream {stream!r}, partition {partition}, lies beyond its end, {end}:"
-            " the log is not the one that was read before; bring that one back,"
-            " or forget the group to begin anew"
+            " the log is not the one that was read before; bring that one back, or stop reading and let the"
+            f" group begin anew with `backstay streams forget {stream} GROUP`"
+        )
+
+
+class OtherLog(Conflict):
+    """A group has got somewhere in another log than this: offsets there are other events here."""
+
+    def __init__(self, stream: str, group: str) -> None:
+        super().__init__(
+            f"group {group!r} has read stream {stream!r} in another log than the one that is here now;"
+            " bring that one back (setting streams), or forget the group to begin anew"
         )
 
 

@@ -200,6 +200,8 @@ def _agent_view(name: str, live: Iterable[InstanceRecord], controls: Controls) -
                 id=one.id,
                 in_flight=report.in_flight,
                 waiting=report.waiting,
+                concurrency=report.concurrency,
+                concurrency_max=report.concurrency_max or report.concurrency,
                 breaker=report.breaker,
                 open_until=report.open_until,
             )

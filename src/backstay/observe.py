@@ -18,8 +18,10 @@ RECOVERED: Final = "recovered"
 STEP_RETRIED: Final = "step_retried"
 STEP_REPEATED: Final = "step_repeated"
 BREAKER_OPENED: Final = "breaker_opened"
+AGENT_SLOWED: Final = "agent_slowed"
 DRAINING: Final = "draining"
 DRAIN_CUT_SHORT: Final = "drain_cut_short"
+FEWER_CONNECTIONS: Final = "fewer_connections"
 LEAD_TAKEN: Final = "lead_taken"
 LEAD_LOST: Final = "lead_lost"
 INSTANCE_DEAD: Final = "instance_dead"
@@ -37,9 +39,16 @@ PARTITION_LOST: Final = "partition_lost"
 READERS_DIFFER: Final = "readers_differ"
 EVENT_QUARANTINED: Final = "event_quarantined"
 OFFSET_AHEAD: Final = "offset_ahead"
+OTHER_LOG: Final = "other_log"
 QUARANTINE_FULL: Final = "quarantine_full"
+PIPELINE_WAITS: Final = "pipeline_waits"
+QUEUE_MISSING: Final = "queue_missing"
 
 counters: Final[Counter[str]] = Counter()
+
+#: How many events this process appended to a stream; how many of them it finished for a group.
+appended: Final[Counter[str]] = Counter()
+processed: Final[Counter[tuple[str, str]]] = Counter()
 
 
 def emit(event: str, *, level: int = logging.INFO, times: int = 1, **fields: Any) -> None:

@@ -71,6 +71,8 @@ class Settings:
     tls_cert: str = ""
     tls_key: str = ""
     connections_max: int = 1_000
+    # Plain requests that append events go past the layers of the HTTP interface; false: none does.
+    fast_lane: bool = True
     watchers_max: int = 200
     drain: timedelta = timedelta(seconds=20)
 
@@ -151,7 +153,9 @@ _LEAST: Final = {
     "stream_bytes_max": 1024 * 1024,
     "max_pending": 1,
     "window": 1,
-    "quarantine_max": 1,
+    # What is read at once (ingest.flow.SLICE_MAX, twice over) is set aside together or not at all: were there
+    # no room for all of it, nobody would see even one of the events that something is wrong with.
+    "quarantine_max": 1_000,
     "partition_members": 1,
     "partition_ordinal": 0,
     "max_messages": 1,

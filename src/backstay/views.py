@@ -65,6 +65,9 @@ class AgentInstance(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     in_flight: int
     waiting: int
+    # How many steps may run at once now, and at most; null: as many as there are.
+    concurrency: int | None
+    concurrency_max: int | None
     breaker: str
     open_until: datetime | None
 

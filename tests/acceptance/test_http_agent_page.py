@@ -17,7 +17,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "http-agent.md"
 
 def program(service: HttpService) -> dict[str, Any]:
     """The names that the page's program declares, with ``service`` in place of the one it speaks of."""
-    [code] = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    code = "\n".join(blocks)
     assert "http://drone:8080" in code
     names: dict[str, Any] = {"__name__": "page"}
     exec(

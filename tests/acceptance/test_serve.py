@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import urllib.parse
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +73,16 @@ def environment(**more: str) -> dict[str, str]:
     return {**{k: v for k, v in os.environ.items() if not k.startswith("BACKSTAY_")}, **more}
 
 
+def with_files(soft: int, hard: int) -> list[str]:
+    """What stands before a command that may have so many files open."""
+    return ["sh", "-c", f'ulimit -Sn {soft}; ulimit -Hn {hard}; exec "$@"', "sh"]
+
+
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[Served]:
+def serving(folder: Path, *options: str, under: Sequence[str] = ()) -> Iterator[Served]:
     """A server that said it runs; it is stopped, and must stop well."""
     with subprocess.Popen(
-        command(*options, "--port", "0"),
+        [*under, *command(*options, "--port", "0")],
         cwd=folder,
         env=environment(),
         stderr=subprocess.PIPE,
@@ -91,10 +98,10 @@ def serving(folder: Path, *options: str) -> Iterator[Served]:
             process.kill()
 
 
-def refused(folder: Path, *options: str) -> tuple[int, str]:
+def refused(folder: Path, *options: str, under: Sequence[str] = ()) -> tuple[int, str]:
     """The exit code of a server that does not start, and the one line that it says."""
     done = subprocess.run(
-        command(*options),
+        [*under, *command(*options)],
         cwd=folder,
         env=environment(),
         capture_output=True,
@@ -291,3 +298,57 @@ def test_a_wrong_option_is_one_clear_line(folder: Path, options: tuple[str, ...]
 
     assert code == 2
     assert complaint in said
+
+
+# Open files
+
+
+@contextmanager
+def connected(server: Served, many: int) -> Iterator[None]:
+    """So many connections are open that say nothing."""
+    address = urllib.parse.urlsplit(server.url)
+    assert address.port is not None
+    with ExitStack() as stack:
+        for _ in range(many):
+            stack.enter_context(socket.create_connection(("127.0.0.1", address.port), 10))
+        yield
+
+
+async def test_a_low_limit_of_open_files_is_raised_to_what_the_connections_need(folder: Path):
+    with (
+        serving(folder, "shop:app", under=with_files(128, 4_096)) as server,
+        connected(server, 400),
+    ):
+        status, _ = await server.ask("GET", "/v1/tasks")
+
+        soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+        assert (status, hard) == (200, 4_096)
+        assert 1_000 + 50 + 500 < soft < hard
+
+
+async def test_where_the_limit_cannot_be_raised_so_far_fewer_connections_are_let_in_and_that_is_said(
+    folder: Path,
+):
+    with serving(folder, "shop:app", under=with_files(128, 1_000)) as server:
+        [told, room] = server.said.split("set connections_max to ")
+        assert "connections_max is 1,000, for which 1,806 open files are needed" in told
+        assert "may have 1,000" in told
+        assert "ulimit -Hn" in told
+        assert room == "194, which counts now"
+        assert server.process.stderr is not None
+        server.said = server.process.stderr.readline().strip()
+
+        with connected(server, 194 + 50):
+            refused, problem = await server.ask("GET", "/v1/tasks")
+            healthy, _ = await server.ask("GET", "/healthz")
+
+        assert (refused, healthy) == (503, 200)
+        assert "connections_max" in problem["detail"]
+
+
+def test_where_there_is_room_for_no_connection_at_all_nothing_starts(folder: Path):
+    code, said = refused(folder, "shop:app", "--port", "0", under=with_files(128, 256))
+
+    assert code != 0
+    assert "and this process may have 256: raise that (ulimit -Hn" in said
+    assert not (folder / "backstay.db").exists()

@@ -55,16 +55,25 @@ class Effects:
     def __init__(self, path: Path) -> None:
         self._path = path
 
+    def begin(self) -> float:
+        """A body begins; so many seconds pass before it has its effect."""
+        return 0.0
+
     def add(self, key: str) -> None:
-        file = os.open(self._path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-        try:
-            os.write(file, f"{key}\n".encode())
-            os.fsync(file)
-        finally:
-            os.close(file)
+        append(self._path, key)
 
     def count(self) -> Counter[str]:
         return Counter(self._path.read_text().splitlines()) if self._path.exists() else Counter()
+
+
+def append(path: Path, line: str) -> None:
+    """Write a line, whole or not at all, and wait for the disk."""
+    file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+    try:
+        os.write(file, f"{line}\n".encode())
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def orders(effects: Effects) -> App:
@@ -77,30 +86,36 @@ def orders(effects: Effects) -> App:
         effects.add(key)
         return key
 
+    async def work() -> str:
+        if seconds := effects.begin():
+            await asyncio.sleep(seconds)
+        return act()
+
     @shop.step
     async def check(number: int) -> str:
-        return act()
+        return await work()
 
     @shop.step
     async def reserve(number: int) -> str:
-        return act()
+        return await work()
 
     @shop.step
     def pack(number: int) -> str:
+        time.sleep(effects.begin())
         return act()
 
     @shop.step
     async def charge(number: int, refused: bool) -> str:
         if refused:
             raise Permanent("the card was refused")
-        return act()
+        return await work()
 
     @shop.step
     async def ship(number: int) -> str:
-        return act()
+        return await work()
 
     async def take_back(number: int, *, result: str | None) -> None:
-        act()
+        await work()
 
     for step in (check, reserve, pack):
         step.undo(take_back)
@@ -134,6 +149,10 @@ class Site:
     @property
     def effects(self) -> Effects:
         return Effects(self.folder / "effects")
+
+    def open_store(self) -> Store | None:
+        """Another store than the one that applications open by themselves."""
+        return None
 
 
 class Boundaries:
@@ -269,7 +288,8 @@ def serve(site: Site, *roles: str) -> None:
 
 async def _serve(site: Site, roles: Roles) -> None:
     settings = Settings.load({"store": site.store, "in_flight": IN_FLIGHT, **site.options}, environment={})
-    async with Running(orders(site.effects).registry, settings, roles=roles):
+    registry = orders(site.effects).registry
+    async with Running(registry, settings, store=site.open_store(), roles=roles):
         await asyncio.Event().wait()
 
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,33 +14,13 @@ from backstay.store.base import TaskFilter
 from bench import next_after
 from bench.bulk import bulk, finished, pending, stopped
 from bench.five_steps import STEPS, five_step_app
+from bench.letters import IDLE, RECEIVE, SEND, SEND_IN_ONE_CALL
 from bench.points import Point, percentile, summary_of
+from bench.queue_peers import QueuePeer, compared
+from bench.queues import Rate
+from tests.support.benches import SHORT, Rows, document_of, run_bench
 
-ROOT = Path(__file__).parents[2]
-SECONDS_MAX = 100
-
-SHORT = ("--short", "--json", "--store", "sqlite")
 NAMES = ("five_steps", "branches", "remote_agents", "submit", "claim", "queues", "replay", "memory")
-
-Rows = list[dict[str, Any]]
-
-
-def run_bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "bench", *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
-
-
-def document_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    assert done.returncode == 0, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +67,43 @@ def test_the_ratio_is_that_of_ours_to_the_floor_of_the_same_run(results):
         assert row["ratio"] == pytest.approx(
             row["tasks_per_second"] / row["floor_tasks_per_second"], abs=0.001
         )
+
+
+def test_messages_are_sent_and_received_and_one_is_alone_in_its_queue(results):
+    rates = {(row["work"], row["at_a_time"]): row for row in results["queues"]}
+
+    assert set(rates) == {(SEND, 1), (SEND, 10), (RECEIVE, 1), (RECEIVE, 10), (IDLE, 1)}
+    for row in rates.values():
+        assert 0 < row["p50_ms"] <= row["p99_ms"]
+    assert all(rates[kind]["messages_per_second"] > 0 for kind in rates if kind[0] != IDLE)
+
+
+def peer(work: str, at_a_time: int, name: str = "procrastinate", **figures: Any) -> QueuePeer:
+    return QueuePeer(peer=name, store="postgresql", work=work, at_a_time=at_a_time, **figures)
+
+
+def test_rates_beside_others_are_compared_with_as_many_at_a_time_and_with_their_best():
+    others = [
+        peer(SEND, 1, messages_per_second=100.0),
+        peer(SEND, 100, messages_per_second=200.0),
+        peer(SEND_IN_ONE_CALL, 100, messages_per_second=400.0),
+        peer(RECEIVE, 1, messages_per_second=9_999.0),
+        peer(SEND, 1, "celery", messages_per_second=9_999.0),
+    ]
+    ours = Rate(
+        store="sqlite", work=SEND, at_a_time=1, messages=9, messages_per_second=800, p50_ms=1, p99_ms=2
+    )
+
+    row = compared(ours, others)
+
+    assert (row.times_procrastinate, row.times_procrastinate_best) == (8.0, 2.0)
+    assert (row.times_celery, row.times_celery_best) == (None, None), "only one that is as durable counts"
+
+
+def test_who_takes_half_as_long_through_an_idle_queue_is_twice_as_fast():
+    ours = Rate(store="sqlite", work=IDLE, at_a_time=1, messages=9, p50_ms=2.0, p99_ms=3.0)
+
+    assert compared(ours, [peer(IDLE, 1, p50_ms=4.0)]).times_procrastinate == 2.0
 
 
 def test_every_pending_task_is_claimed_in_as_few_claims_as_their_size_allows(results):
@@ -198,6 +211,7 @@ def test_events_are_read_into_tasks_calls_and_batches(tmp_path):
         ("start", 32, "ingest"),
         ("start", 4, "ingest"),
         ("start", 32, "ingest and scheduler"),
+        ("send", 32, "ingest"),
         ("via", 32, "ingest"),
         ("batch", 32, "ingest"),
     ]
@@ -212,10 +226,16 @@ def test_help_lists_every_bench_with_a_line(tmp_path):
         *NAMES,
         "append",
         "pipelines",
+        "ingest",
+        "spike",
+        "ndjson",
+        "reading",
+        "stream_to_workflow",
         "back_ends",
         "idle_supervisor",
         "next_after",
         "peers",
+        "queue_peers",
         "growth",
     ):
         assert f"\n  {name} " in done.stdout

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from backstay.cli import run
+from tests.support.shell import Keyboard
 
 SHOP = """
 from pathlib import Path
@@ -333,11 +334,6 @@ def test_an_undo_shows_its_plan_first(operator: Operator, new_id: Callable[[str]
     assert re.search(r"label:1(.|\n)*is undo", operator.ok("tasks", "undo", task_id, "--reason", "too late"))
     operator.until(task_id, "undone")
     assert operator.type("tasks", "undo", task_id, "--yes").code == 1
-
-
-class Keyboard(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_an_undo_is_confirmed_on_a_terminal(

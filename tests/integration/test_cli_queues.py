@@ -2,69 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from backstay.cli import run
-from backstay.definitions.registry import Registry
-from backstay.runtime import connected
-from backstay.settings import Settings
 from tests.support.databases import SqliteDatabase
-from tests.support.serving import serving
-
-
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-class Shell:
-    """Runs commands on a store, or at a server of it that lives as long as the command does."""
-
-    def __init__(self, database: SqliteDatabase, capsys: pytest.CaptureFixture[str], *, remote: bool) -> None:
-        self._database = database
-        self._capsys = capsys
-        self._remote = remote
-
-    def __call__(self, *arguments: str) -> Said:
-        if not self._remote:
-            code = run(["queues", *arguments, "--store", self._database.url])
-        else:
-            code = asyncio.run(self._at_a_server(arguments))
-        return Said(code, *self._capsys.readouterr())
-
-    async def _at_a_server(self, arguments: tuple[str, ...]) -> int:
-        store = self._database.store()
-        await store.open()
-        try:
-            async with serving(store, Registry()) as served:
-                return await asyncio.to_thread(run, ["queues", *arguments, "--url", served.url])
-        finally:
-            await store.close()
-
-    def work(self, act: Any) -> Any:
-        """Do something to the store that no command does."""
-
-        async def working() -> Any:
-            async with connected(Registry(), Settings.load({"store": self._database.url})) as client:
-                return await act(client)
-
-        return asyncio.run(working())
+from tests.support.shell import Shell
 
 
 @pytest.fixture(params=["store", "server"])
 def shell(
-    request: pytest.FixtureRequest, sqlite_database: SqliteDatabase, capsys: pytest.CaptureFixture[str]
+    request: pytest.FixtureRequest,
+    sqlite_database: SqliteDatabase,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Shell:
-    shell = Shell(sqlite_database, capsys, remote=request.param == "server")
+    shell = Shell("queues", sqlite_database, monkeypatch, capsys, remote=request.param == "server")
     shell.work(lambda client: client.mailroom.declare("orders"))
     return shell
 

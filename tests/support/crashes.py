@@ -144,7 +144,8 @@ class PostgresCrashes(Crashes):
         super().__init__()
         self._database = database
         self._one_at_a_time = asyncio.Lock()
-        self._committing: asyncio.Task[Any] | None = None
+        #: The connection whose turn it is.
+        self._committing: object = None
 
     def store(self) -> Store:
         return self._database.store(boundary=self._reached, **self._OPTIONS)
@@ -152,20 +153,23 @@ class PostgresCrashes(Crashes):
     def now(self) -> Crash:
         return self._crash(self._snapshot())
 
-    async def _reached(self, moment: str, _tables: Tables) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    async def _reached(self, moment: str, tables: Tables) -> None:
+        connection = tables.connection
         if moment == "before":
             await self._one_at_a_time.acquire()
-            self._committing = task
-            task.add_done_callback(self._over)  # One that is cancelled meanwhile does not come to "after".
+            self._committing = connection
+            # One that is given up does not come to "after". Its connection is dropped then; the task that
+            # gave it up may still live, and await another commit.
+            connection.add_termination_listener(self._over)
+            if connection.is_closed():  # while it waited for its turn
+                self._over(connection)
         else:
             self._committed()
-            task.remove_done_callback(self._over)
-            self._over(task)
+            connection.remove_termination_listener(self._over)
+            self._over(connection)
 
-    def _over(self, task: asyncio.Task[Any]) -> None:
-        if self._committing is task:
+    def _over(self, connection: object) -> None:
+        if self._committing is connection:
             self._committing = None
             self._one_at_a_time.release()
 

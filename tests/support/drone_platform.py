@@ -7,6 +7,7 @@ line, and at the services' own files.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import sqlite3
@@ -15,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +28,8 @@ from yarl import URL
 from drone_delivery.services.books import Books, read_books
 from drone_delivery.services.catalogue import SERVICES
 from tests.support.drone_services import Services, services_running
-from tests.support.platform import EVERYTHING, Process
+from tests.support.drone_stream import SCHEDULER, RequestStream
+from tests.support.platform import Process
 from tests.support.serving import JSON, Answer
 
 Value = TypeVar("Value")
@@ -34,6 +37,7 @@ Value = TypeVar("Value")
 APPLICATION = "drone_delivery.app:app"
 STORE = "sqlite:///store.db"
 API = "api"
+EVERYTHING = "api,ingest,scheduler,agents,supervisor"
 
 #: The supervisor looks often, and reports of breakers are fresh, so that nobody waits for them.
 SETTINGS = {"supervisor_period": "100ms", "heartbeat": "500ms"}
@@ -130,6 +134,9 @@ class DronePlatform:
         self.services = services
         self.processes: list[Process] = []
         self._session = session
+        self.stream = RequestStream(
+            lambda method, path, *body, **more: self.ask(method, self.url + path, *body, **more)
+        )
 
     # Its processes
 
@@ -197,18 +204,21 @@ class DronePlatform:
     # The operator
 
     async def task(self, order: Order) -> Any:
-        return (await self.get(f"/v1/tasks/{order.id}")).json
+        """``None`` while the request waits to be taken up."""
+        answer = await self.get(f"/v1/tasks/{order.id}")
+        return None if answer.status == HTTPStatus.NOT_FOUND else answer.json
 
     async def steps(self, order: Order) -> dict[str, Any]:
         """The steps of a delivery by their names; none is called twice."""
-        items = (await self.get(f"/v1/tasks/{order.id}/steps")).json["items"]
+        answer = await self.get(f"/v1/tasks/{order.id}/steps")
+        items = [] if answer.status == HTTPStatus.NOT_FOUND else answer.json["items"]
         return {step["operation"]: step for step in items}
 
     async def until(self, order: Order, state: str) -> Any:
         """The delivery's task, once it is in this state; none that has stopped elsewhere is waited for."""
         task = await eventually(
             lambda: self.task(order),
-            lambda task: task["state"] in {state, *_STOPPED},
+            lambda task: task is not None and task["state"] in {state, *_STOPPED},
             what=f"{order.id} {state}",
         )
         assert task["state"] == state, task
@@ -234,8 +244,16 @@ class DronePlatform:
                 return items
             cursor = f"&cursor={page['next']}"
 
+    async def until_taken_up(self, *groups: str) -> None:
+        """Until each of these groups has passed every event."""
+        for group in groups:
+            await eventually(
+                functools.partial(self.stream.lag, group), lambda lag: lag == 0, what=f"{group} at the end"
+            )
+
     async def until_all_have_ended(self) -> dict[str, str]:
-        """The states by id, once no task moves any more."""
+        """The states by id, once nothing waits to be taken up and no task moves any more."""
+        await self.until_taken_up(SCHEDULER)
         query = "".join(f"&state={state}" for state in _UNFINISHED)
 
         async def look() -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -15,9 +16,10 @@ from backstay import App, Event
 from backstay.client import Client
 from backstay.clock import Clock, SystemClock
 from backstay.domain.lease import Owner
+from backstay.domain.ownership import Ownership
 from backstay.domain.stream import Group, Holding, Quarantined
-from backstay.ingest.pipeline import Pipeline
 from backstay.ingest.role import Ingest
+from backstay.ingest.streams.pipeline import Pipeline
 from backstay.messaging.stream import Log
 from backstay.settings import Settings
 from backstay.store.base import NewInstance, Store, TaskFilter
@@ -67,10 +69,17 @@ class Process:
 
     async def take_away(self, *partitions: int, group: str = "g") -> list[Holding]:
         """Take units, whoever holds them, as a member does whose patience ended."""
-        clock, groups = self.client._clock, self.store.groups
-        seen = await groups.ownership(Group(STREAM, group), owner=self.owner, lease=DAY, now=clock.now())
+        seen = await self.ownership(group)
         wanted = [one for one in seen.units if one.partition in partitions]
-        return await groups.take(wanted, owner=self.owner, now=clock.now())
+        log = await self.client.streams.log.identity(STREAM)
+        return await self.store.groups.take(wanted, log=log, owner=self.owner, now=self.client._clock.now())
+
+    async def ownership(self, group: str = "g") -> Ownership:
+        """Who reads for a group, and holds what."""
+        log = await self.client.streams.log.identity(STREAM)
+        return await self.store.groups.ownership(
+            Group(STREAM, group), log=log, owner=self.owner, lease=DAY, now=self.client._clock.now()
+        )
 
     async def append(self, bodies: Iterable[Any], *, keys: int | None = None) -> None:
         await self.client.stream(STREAM).append_all(events(bodies, keys=keys))
@@ -84,9 +93,13 @@ async def process(
     *,
     clock: Clock | None = None,
     log: Log | None = None,
+    quarantine_max: int | None = None,
     **options: Any,
 ) -> AsyncIterator[Process]:
+    """``quarantine_max`` may be less than a setting, for tests that fill it with a few events."""
     settings = Settings.load({**at(folder), **options}, environment={})
+    if quarantine_max is not None:
+        settings = dataclasses.replace(settings, quarantine_max=quarantine_max)
     clock = clock or SystemClock()
     await store.open()
     client = Client(store, app.registry, settings=settings, clock=clock, log=log)

@@ -14,11 +14,14 @@ import aiohttp
 import msgspec
 import uvicorn
 
-from backstay.api import Ports, build
+from backstay.api import Interface, Ports, build
+from backstay.api.fast_lane import FastLane
 from backstay.client import Client
 from backstay.definitions.registry import Registry
 from backstay.domain.access import Role
-from backstay.runtime.protocol import CONNECTIONS_IN_RESERVE, BoundedProtocol
+from backstay.messaging.stream import Log
+from backstay.runtime.http import protocol_of
+from backstay.runtime.protocol import CONNECTIONS_IN_RESERVE
 from backstay.settings import Settings
 from backstay.store.base import Store
 from backstay.testing import ManualClock
@@ -79,6 +82,7 @@ class Served:
     rounds: int = 0
     #: What the next round of the supervisor says of itself.
     leads: bool = True
+    fast_lane: FastLane | None = None
 
     @property
     def url(self) -> str:
@@ -139,11 +143,13 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(store: Store, registry: Registry, **options: Any) -> AsyncIterator[Served]:
-    """The interface to ``store``, which is open, until the context is left."""
+async def serving(
+    store: Store, registry: Registry, *, log: Log | None = None, **options: Any
+) -> AsyncIterator[Served]:
+    """The interface to ``store`` and ``log``, which are open, until the context is left."""
     settings = Settings.load(options, environment={})
     clock, health = ManualClock(), FakeHealth()
-    client = Client(store, registry, settings=settings, clock=clock)
+    client = Client(store, registry, settings=settings, clock=clock, log=log)
     listening = _listening_socket()
     async with aiohttp.ClientSession() as session:
         served = Served(
@@ -154,7 +160,7 @@ async def serving(store: Store, registry: Registry, **options: Any) -> AsyncIter
             health=health,
             session=session,
         )
-        application = build(
+        interface = build(
             Ports(
                 client=client,
                 settings=settings,
@@ -164,7 +170,8 @@ async def serving(store: Store, registry: Registry, **options: Any) -> AsyncIter
                 mounts=registry.mounts,
             )
         )
-        async with _listening(application, listening, settings):
+        served.fast_lane = interface.fast_lane
+        async with _listening(interface, listening, settings):
             yield served
     await client.close()
 
@@ -179,11 +186,13 @@ def _listening_socket() -> socket.socket:
 
 
 @asynccontextmanager
-async def _listening(application: Any, listening: socket.socket, settings: Settings) -> AsyncIterator[None]:
+async def _listening(
+    interface: Interface, listening: socket.socket, settings: Settings
+) -> AsyncIterator[None]:
     config = uvicorn.Config(
-        application,
+        interface.application,
         lifespan="off",
-        http=BoundedProtocol,
+        http=protocol_of(interface),
         ws="none",
         log_config=None,
         access_log=False,

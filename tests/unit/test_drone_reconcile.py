@@ -55,7 +55,14 @@ def test_nothing_accepted_and_nothing_done_reconciles():
     assert reconcile([], {}, nothing).reconciled
 
 
-@pytest.mark.parametrize("state", ["error", "undo_failed", "cancelled"])
+def test_what_was_cancelled_before_it_began_counts_as_undone():
+    cancelled = report(states={"a": "processed", "b": "cancelled"})
+
+    assert (cancelled.error, cancelled.undone) == (0, 1)
+    assert cancelled.reconciled
+
+
+@pytest.mark.parametrize("state", ["error", "undo_failed"])
 def test_what_waits_for_a_person_is_accounted_for_if_nothing_is_held_for_it(state: str):
     stopped = report(states={"a": "processed", "b": state})
 

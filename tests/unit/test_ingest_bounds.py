@@ -6,10 +6,15 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from backstay.domain.stream import EventRecord
-from backstay.ingest.allowance import Allowance
-from backstay.ingest.budget import EVENT_BYTES, LEAST_BYTES, READ_BYTES, Budget
-from backstay.ingest.slots import Slots
+from backstay.errors import InvalidSetting
+from backstay.ingest.streams.allowance import Allowance
+from backstay.ingest.streams.budget import EVENT_BYTES, LEAST_BYTES, READ_BYTES, Budget
+from backstay.ingest.streams.flow import SLICE_MAX
+from backstay.ingest.streams.slots import Slots
+from backstay.settings import Settings
 from backstay.testing import ManualClock
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
@@ -125,3 +130,8 @@ async def test_those_who_wait_for_an_allowance_share_one_count():
 
     assert await asyncio.gather(*(allowance.take(1) for _ in range(50))) == [0] * 50
     assert store.counts == 1
+
+
+def test_what_is_read_at_once_finds_room_in_an_empty_quarantine():
+    with pytest.raises(InvalidSetting, match="quarantine_max"):
+        Settings.load({"quarantine_max": 2 * SLICE_MAX - 1}, environment={})

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from backstay.domain.stream import EventRecord
-from backstay.ingest.lanes import Held, Lanes
+from backstay.ingest.streams.lanes import Held, Lanes
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ import pytest
 
 from backstay import App, Checkpoint, Event, Retry
 from backstay.definitions.pipelines import PipelineDefinition, StartSink, ViaSink
-from backstay.errors import InvalidDefinition, InvalidId, InvalidRequest, UnknownWorkflow
+from backstay.errors import InvalidDefinition, InvalidId, InvalidInput, InvalidRequest, UnknownWorkflow
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_what_is_awaited_is_recognised(app: App):
     assert all(one.stages[0].is_async for one in app.registry.pipelines.values())
 
 
-@pytest.mark.parametrize("after", ["map", "filter", "via", "start"])
+@pytest.mark.parametrize("after", ["map", "filter", "via", "start", "send"])
 def test_nothing_comes_after_a_sink_but_a_checkpoint(app: App, after: str):
     chain = app.stream("requests").source(group="g").via(send)
 
@@ -100,7 +100,7 @@ def test_nothing_comes_after_a_sink_but_a_checkpoint(app: App, after: str):
 def test_a_checkpoint_comes_once_and_after_the_sink(app: App):
     chain = app.stream("requests").source(group="g")
 
-    with pytest.raises(InvalidDefinition, match=r"has no sink: put \.start\(…\) or \.via\(…\) before"):
+    with pytest.raises(InvalidDefinition, match=r"has no sink: put \.start\(…\), \.send\(…\) or"):
         chain.checkpoint(every=5)
     with pytest.raises(InvalidDefinition, match=r"has a \.checkpoint\(…\) already"):
         chain.via(send).checkpoint(every=5).checkpoint(every=6)
@@ -111,6 +111,26 @@ def test_a_chain_without_a_sink_is_told_when_the_application_starts(app: App):
 
     with pytest.raises(InvalidDefinition, match="for group 'g' has no sink; end it with"):
         app.registry.check()
+
+
+def test_a_topic_in_place_of_a_queue_is_told_when_the_application_starts(app: App):
+    app.stream("requests").source(group="g").send(app.topic("news"))
+
+    with pytest.raises(
+        InvalidDefinition, match="requests/g sends to 'news', which is a topic; send to a queue"
+    ):
+        app.registry.check()
+
+
+def test_a_queue_may_be_named_or_given(app: App):
+    requests = app.stream("requests")
+    requests.source(group="a").send(app.queue("orders"), priority=3)
+    requests.source(group="b").send("orders")
+
+    app.registry.check()
+    assert [getattr(one.sink, "queue", None) for one in app.registry.pipelines.values()] == ["orders"] * 2
+    with pytest.raises(InvalidInput, match="priority is 11"):
+        requests.source(group="c").send("orders", priority=11)
 
 
 def test_a_workflow_that_is_not_there_is_told_when_the_application_starts(app: App):
@@ -126,8 +146,12 @@ def test_a_workflow_that_is_not_there_is_told_when_the_application_starts(app: A
         (lambda s: s.source(group="g").map("parse"), r"\.map\('parse'\) must be given a function"),
         (lambda s: s.source(group="g").via(print), r"\.via\(print\) must be given an async def"),
         (lambda s: s.source(group="g").start(print), "is not a workflow"),
+        (lambda s: s.source(group="g").send(print), "is not a queue; give app"),
+        (lambda s: s.source(group="g").send("q", session=send), "session must be a plain function"),
+        (lambda s: s.source(group="g").send("q", properties={}), "properties must be a plain function"),
         (lambda s: s.source(group="g").start("w", id=send), "id must be a plain function"),
         (lambda s: s.source(group="g").start("w", id="x"), "id must be a plain function"),
+        (lambda s: s.source(group="g").start("w", attributes=send), "attributes must be a plain function"),
         (lambda s: s.source(group="g").via(send, concurrency=0), "concurrency is 0; it must be 1 to"),
         (lambda s: s.source(group="g").via(send).checkpoint(every=0), "every is 0; it must be 1 to"),
         (lambda s: s.source(group="g").via(send).checkpoint(after="2h"), "after is 2h; at most an hour"),

@@ -19,6 +19,7 @@ STATUSES = {
     errors.InvalidRequest: 422,
     errors.InvalidId: 422,
     errors.InvalidInput: 422,
+    errors.NotJson: 400,
     errors.PayloadTooLarge: 413,
     errors.UnknownWorkflow: 404,
     errors.UnknownTask: 404,

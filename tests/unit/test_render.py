@@ -216,8 +216,12 @@ def agent(**changes: Any) -> AgentView:
     return AgentView(**{**given, **changes})
 
 
-def instance(id: str, *, breaker: str = "closed", in_flight: int = 1, waiting: int = 0) -> AgentInstance:
-    return AgentInstance(id=id, in_flight=in_flight, waiting=waiting, breaker=breaker, open_until=None)
+def instance(id: str, **changes: Any) -> AgentInstance:
+    given: dict[str, Any] = {
+        "in_flight": 1, "waiting": 0, "concurrency": None, "concurrency_max": None, "breaker": "closed",
+        "open_until": None,
+    }  # fmt: skip
+    return AgentInstance(id=id, **{**given, **changes})
 
 
 def row(table: RenderableType, word: str) -> str:
@@ -232,6 +236,25 @@ def test_an_agent_is_one_line_over_all_its_processes():
     line = row(agent_table([agent(instances=instances)]), "bank")
 
     assert line.split() == ["bank", "live", "closed", "5", "5", "2"]
+
+
+def test_the_limit_of_an_agent_is_summed_over_its_processes_and_says_where_a_pace_has_it_now():
+    paced = [
+        instance("a", concurrency=12, concurrency_max=50),
+        instance("b", concurrency=50, concurrency_max=50),
+    ]
+    fixed = [instance("a", concurrency=4, concurrency_max=4)]
+
+    assert "62 of 100" in row(agent_table([agent(instances=paced)]), "bank")
+    assert row(agent_table([agent(instances=fixed)]), "bank").split() == [
+        "bank",
+        "live",
+        "closed",
+        "1",
+        "4",
+        "0",
+        "1",
+    ]
 
 
 def test_a_breaker_that_is_open_somewhere_says_in_how_many_processes():

@@ -143,6 +143,7 @@ def test_a_number_in_the_file_is_a_whole_number(tmp_path: Path, value: str):
         ("journal_max", 0, 1),
         ("inline_bytes_max", -1, 0),
         ("payload_bytes_max", 1023, 1024),
+        ("quarantine_max", 999, 1000),
     ],
 )
 def test_a_number_has_a_least_value(tmp_path: Path, name: str, value: int, least: int):

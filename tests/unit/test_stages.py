@@ -11,8 +11,8 @@ import pytest
 from backstay import App, Event, Permanent, Retry, Transient
 from backstay.definitions.pipelines import PipelineDefinition, ViaSink
 from backstay.domain.stream import REASON_LENGTH_MAX, EventRecord
-from backstay.ingest.stages import FILTERED, Refused, Stages
-from backstay.ingest.via import Via
+from backstay.ingest.streams.stages import FILTERED, Refused, Stages
+from backstay.ingest.streams.via import Via
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from backstay.domain.stream import EventRecord, Group, Holding
 from backstay.domain.task import NewTask
-from backstay.ingest.tally import Tally
+from backstay.ingest.streams.tally import Tally
 from backstay.store.groups import Start
 from backstay.testing import ManualClock
 
@@ -73,7 +73,7 @@ def test_what_is_finished_beyond_the_low_water_mark_makes_no_checkpoint():
 
 def test_tasks_and_what_is_set_aside_are_due_at_once_with_the_mark_of_that_moment():
     noted = read(tally(), 0, 1, 2)
-    noted.started(start(1))
+    noted.made(start(1))
     noted.finished(1)
     assert noted.due_in() == 0.0
     advance = noted.take()
@@ -90,9 +90,9 @@ def test_tasks_and_what_is_set_aside_are_due_at_once_with_the_mark_of_that_momen
 
 def test_what_could_not_be_written_is_written_with_what_came_since():
     noted = read(tally(), 0, 1, 2)
-    noted.started(start(0))
+    noted.made(start(0))
     noted.finished(0)
-    noted.settled(7)
+    noted.settled(7, 5)
     noted.take()
     noted.set_aside(record(1), "no good")
     noted.finished(1)

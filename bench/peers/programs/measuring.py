@@ -36,6 +36,8 @@ class Given:
     seconds: float
     ports: Sequence[int]
     postgres: str | None
+    #: Whether a server that need not sync what it is given is told to.
+    synced: bool
     output: TextIO
 
 
@@ -58,6 +60,7 @@ def given() -> Given:
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--port", type=int, action="append", default=[], dest="ports")
     parser.add_argument("--postgres")
+    parser.add_argument("--synced", action="store_true")
     options = vars(parser.parse_args())
     output = os.fdopen(os.dup(sys.stdout.fileno()), "w")  # no server inherits it
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -17,7 +17,7 @@ import restate
 
 from bench.peers.programs.measuring import STEPS, Point, given, print_points, until, with_coroutines
 
-_HOST = "127.0.0.1"
+HOST = "127.0.0.1"
 _TASK_SECONDS_MAX = 120.0
 
 #: What Restate's documentation recommends, but with one worker.
@@ -49,28 +49,20 @@ async def main() -> None:
     options = given()
     node, ingress, admin, service = options.ports
     start_server(node=node, ingress=ingress, admin=admin)
-    start_service(service)
+    start_service("bench.peers.programs.restate:app", service)
     any_number = aiohttp.TCPConnector(limit=0)
     patience = aiohttp.ClientTimeout(total=_TASK_SECONDS_MAX)
     async with aiohttp.ClientSession(connector=any_number, timeout=patience) as client:
 
-        async def registered() -> bool:
-            deployment = {"uri": f"http://{_HOST}:{service}"}
-            try:
-                async with client.post(f"http://{_HOST}:{admin}/deployments", json=deployment) as answer:
-                    return answer.ok
-            except aiohttp.ClientError:
-                return False
-
         async def one() -> None:
-            url = f"http://{_HOST}:{ingress}/five/{uuid.uuid4().hex}/run"
+            url = f"http://{HOST}:{ingress}/five/{uuid.uuid4().hex}/run"
             async with client.post(url, json=0) as answer:
                 assert await answer.json() == STEPS
 
         async def measure(in_flight: int, seconds: float) -> Point:
             return await with_coroutines(one, in_flight, seconds=seconds)
 
-        await until(registered, what="Restate")
+        await register(client, admin=admin, service=service)
         await print_points(measure, options)
 
 
@@ -82,15 +74,29 @@ def start_server(*, node: int, ingress: int, admin: int) -> None:
         "RESTATE_ADMIN__BIND_PORT": str(admin),
     }
     program = Path(sys.prefix, "node_modules", ".bin", "restate-server")
-    here = ["--listen-mode", "tcp", "--bind-ip", _HOST, "--advertised-host", _HOST]
+    here = ["--listen-mode", "tcp", "--bind-ip", HOST, "--advertised-host", HOST]
     subprocess.Popen([program, *here, "--no-logo"], env=os.environ | ports)
 
 
-def start_service(port: int) -> None:
+def start_service(target: str, port: int) -> None:
     Path("hypercorn.toml").write_text(_HYPERCORN)
     hypercorn = [sys.executable, "-P", "-m", "hypercorn", "--config", "hypercorn.toml"]
-    bind = ["--bind", f"{_HOST}:{port}"]
-    subprocess.Popen([*hypercorn, *bind, "bench.peers.programs.restate:app"])
+    bind = ["--bind", f"{HOST}:{port}"]
+    subprocess.Popen([*hypercorn, *bind, target])
+
+
+async def register(client: aiohttp.ClientSession, *, admin: int, service: int) -> None:
+    """Tell the server of the service, as soon as both are up."""
+
+    async def registered() -> bool:
+        deployment = {"uri": f"http://{HOST}:{service}"}
+        try:
+            async with client.post(f"http://{HOST}:{admin}/deployments", json=deployment) as answer:
+                return answer.ok
+        except aiohttp.ClientError:
+            return False
+
+    await until(registered, what="Restate")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import aiohttp
 
 from drone_delivery.addresses import DEFAULT_PORTS
 from drone_delivery.demo import ports
+from drone_delivery.demo.afresh import NotAfresh, begin_afresh
 from drone_delivery.demo.kills import kill_now_and_then
 from drone_delivery.demo.load import Load, LoadFailed
 from drone_delivery.demo.plan import Plan
@@ -30,7 +31,7 @@ DRAIN_SECONDS: Final = 120.0
 REQUEST_SECONDS: Final = 5.0
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
-_KNOWN: Final = (ports.PortsTaken, ProcessFailed, WeatherFailed, LoadFailed, Out, NotLetIn)
+_KNOWN: Final = (NotAfresh, ports.PortsTaken, ProcessFailed, WeatherFailed, LoadFailed, Out, NotLetIn)
 
 
 class DemoFailed(Exception):
@@ -41,7 +42,8 @@ async def run(plan: Plan, screen: Screen, chance: Random) -> Report:
     """The whole demo. Raises DemoFailed; CancelledError when told to stop at once."""
     try:
         chosen = ports.choose(plan.port, len(DEFAULT_PORTS), chance)
-        processes = Processes(chosen, store=plan.store, folder=plan.folder)
+        await begin_afresh(plan)
+        processes = Processes(chosen, plan=plan)
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             demo = Demo(plan, processes, session, screen=screen, chance=chance)
@@ -157,6 +159,7 @@ class Demo:
         self._tell("no more requests; what was accepted comes to its end")
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
+                await self._until(lambda: self.sight.seen.lag == self.sight.seen.changes_lag == 0)
                 self.sight.start_over()
                 await self._until_looked()
                 self._closed = self.accepted
@@ -174,10 +177,13 @@ class Demo:
         async with self._looked:
             await self._looked.wait_for(lambda: self._seen_as_of > now)
 
-    async def _until_all_ended(self) -> None:
+    async def _until(self, holds: Callable[[], bool]) -> None:
         await self._until_looked()
         async with self._looked:
-            await self._looked.wait_for(self._all_ended)
+            await self._looked.wait_for(holds)
+
+    async def _until_all_ended(self) -> None:
+        await self._until(self._all_ended)
 
     def _all_ended(self) -> bool:
         states = self.sight.seen.states

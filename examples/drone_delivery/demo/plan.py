@@ -17,3 +17,13 @@ class Plan:
     store: str
     #: Where the services keep their files, and everybody's output goes.
     folder: Path
+
+    @property
+    def log(self) -> Path:
+        """The file that the stream is in."""
+        return self.folder / "streams.db"
+
+    @property
+    def streams(self) -> str:
+        """The same as a setting."""
+        return f"sqlite:///{self.log}"

@@ -16,6 +16,7 @@ from typing import Final, Self
 import aiohttp
 
 from drone_delivery.addresses import DEFAULT_PORTS, url_variable
+from drone_delivery.demo.plan import Plan
 from drone_delivery.demo.ports import HOST
 
 START_SECONDS: Final = 30.0
@@ -122,22 +123,23 @@ class Process:
 class Processes:
     """All of them; stopped at the latest when the context is left."""
 
-    def __init__(self, ports: Sequence[int], *, store: str, folder: Path) -> None:
+    def __init__(self, ports: Sequence[int], *, plan: Plan) -> None:
         port, *others = ports
         self.server_url = f"http://{HOST}:{port}"
         self.service_ports = dict(zip(DEFAULT_PORTS, others, strict=True))
         self.service_urls = {name: f"http://{HOST}:{other}" for name, other in self.service_ports.items()}
-        self.folder = folder
+        self.folder = plan.folder
         # Not on a command line, where everybody on the machine could read the store's password.
         environment = {
             # How breakers stand is told with every heartbeat: often enough to be watched.
             "BACKSTAY_HEARTBEAT": os.environ.get("BACKSTAY_HEARTBEAT", "1s"),
-            "BACKSTAY_STORE": store,
+            "BACKSTAY_STORE": plan.store,
+            "BACKSTAY_STREAMS": plan.streams,
             **{url_variable(name): url for name, url in self.service_urls.items()},
         }
-        recipes = [*_services(self.service_ports, folder), *_backstays(port)]
+        recipes = [*_services(self.service_ports, self.folder), *_backstays(port)]
         self._all = {
-            recipe.name: Process(recipe, environment=environment, log=folder / f"{recipe.name}.log")
+            recipe.name: Process(recipe, environment=environment, log=self.folder / f"{recipe.name}.log")
             for recipe in recipes
         }
 
@@ -211,5 +213,5 @@ def _backstays(port: int) -> Iterator[Recipe]:
     listening = ["--roles", "api", "--host", HOST, "--port", str(port)]
     yield Recipe(name=SERVER, command=[*serve, *listening], health=f"http://{HOST}:{port}/readyz")
     for name in WORKERS:
-        roles = "scheduler,agents,supervisor"
+        roles = "ingest,scheduler,agents,supervisor"
         yield Recipe(name=name, command=[*serve, "--roles", roles], health=None)

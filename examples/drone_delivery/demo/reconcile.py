@@ -10,7 +10,9 @@ from typing import Final
 from drone_delivery.services.books import Books
 
 DIFFERENCES_MAX: Final = 5
-_STOPPED: Final = frozenset({"error", "undo_failed", "cancelled"})
+_STOPPED: Final = frozenset({"error", "undo_failed"})
+#: What is cancelled before it began needs no undo.
+_UNDONE: Final = frozenset({"undone", "cancelled"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ def reconcile(accepted: Collection[str], states: Mapping[str, str], books: Books
     of_ours = Holdings(books, accepted)
     complete, touched = of_ours.complete(), of_ours.touched()
     processed = {one for one in accepted if states.get(one) == "processed" and one in complete}
-    undone = {one for one in accepted if states.get(one) == "undone" and one not in touched}
+    undone = {one for one in accepted if states.get(one) in _UNDONE and one not in touched}
     error = {one for one in accepted if states.get(one) in _STOPPED}
     orphaned, duplicates = of_ours.orphaned(complete), of_ours.duplicates()
     unexplained = [

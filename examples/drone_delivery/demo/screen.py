@@ -69,7 +69,8 @@ class Lines:
             return
         counts = scene.seen.counts
         states = "".join(f"  {state} {counts[state]}" for state in _COLOURS if counts[state])
-        line = f"accepted {scene.accepted}{states}  {_headway(scene)}"
+        lag = f"  lag {scene.seen.lag}" if scene.seen.lag else ""
+        line = f"accepted {scene.accepted}{lag}{states}  {_headway(scene)}"
         if line != self._last:
             self.tell(f"{scene.seconds:5.1f} s  {line}")
             self._last = line
@@ -143,7 +144,11 @@ def _headline(scene: Scene, beats: list[float]) -> Table:
         Text.assemble(
             ("● ", "green" if scene.phase is Phase.RUNNING else "yellow"), scene.phase, "  ", scene.url
         ),
-        Text(f"{scene.seconds:.1f} s", style="bright_black"),
+        Text.assemble(
+            ("lag ", "bright_black"),
+            (f"{scene.seen.lag:,}", "bold"),
+            (f"   {scene.seconds:.1f} s", "bright_black"),
+        ),
     )
     line.add_row(
         Text.assemble(

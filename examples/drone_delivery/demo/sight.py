@@ -16,6 +16,7 @@ import msgspec
 
 from drone_delivery.demo.load import authorization
 from drone_delivery.services.books import Calls, count_calls
+from drone_delivery.wishes import OPERATIONS, SCHEDULER, requests
 
 ENDED: Final = frozenset({"processed", "undone", "error", "undo_failed", "cancelled"})
 PAGE: Final = 1_000
@@ -64,6 +65,30 @@ class _Agents(msgspec.Struct, frozen=True):
     items: list[_Agent]
 
 
+class _Partition(msgspec.Struct, frozen=True):
+    partition: int
+    first: int
+    end: int
+
+
+class _Reading(msgspec.Struct, frozen=True):
+    """How far one group has got in one partition."""
+
+    group: str
+    partition: int
+    lag: int
+
+
+class _Stream(msgspec.Struct, frozen=True):
+    partitions: list[_Partition]
+    groups: list[_Reading]
+
+    def lag(self, group: str) -> int:
+        """What a group has yet to pass; a partition that was never read for it as a whole."""
+        behind = {one.partition: one.lag for one in self.groups if one.group == group}
+        return sum(behind.get(one.partition, one.end - one.first) for one in self.partitions)
+
+
 @dataclass(frozen=True, slots=True)
 class AgentSeen:
     """An agent over all processes: calls under way, and how many of its breakers are not closed."""
@@ -92,6 +117,10 @@ class Seen:
     #: Each is up, down, hangs, or gone.
     services: Mapping[str, str] = field(default_factory=dict)
     calls: Calls = field(default_factory=lambda: Calls(total=0, repeated=0))
+    #: How many requests wait to be taken up,
+    lag: int = 0
+    #: and how many that another group has yet to pass: what it did last is told a second later.
+    changes_lag: int = 0
 
     @property
     def counts(self) -> Counter[str]:
@@ -144,6 +173,9 @@ class Sight:
         self.seen.calls = count_calls(self._folder)
         states = await asyncio.gather(*(self._state_of(url) for url in self._services.values()))
         self.seen.services = dict(zip(self._services, states, strict=True))
+        # Before the tasks: what nobody has to take up any more is among them.
+        stream = await self._get(f"/v1/streams/{requests.name}", _Stream)
+        self.seen.lag, self.seen.changes_lag = stream.lag(SCHEDULER), stream.lag(OPERATIONS)
         await self._look_at_tasks()
         agents = await self._get("/v1/agents", _Agents)
         self.seen.agents = {agent.name: _summed(agent) for agent in agents.items}

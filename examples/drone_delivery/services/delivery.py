@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
 
-from drone_delivery.entities import Delivery, DeliveryStatus, Stage, TrackingEvent
+from drone_delivery.entities import Delivery, DeliveryStatus, NewSchedule, Stage, TrackingEvent
 from drone_delivery.services.file import ServiceFile
 from drone_delivery.services.records import Cancelled, Kept, cancel, find, keep
 from drone_delivery.services.resources import (
@@ -21,7 +21,7 @@ from drone_delivery.services.resources import (
     is_cancelled,
     not_found,
 )
-from drone_delivery.wire import json, nothing
+from drone_delivery.wire import json, nothing, problem
 
 PICKUP_AFTER: Final = timedelta(minutes=10)
 DELIVERY_AFTER: Final = timedelta(hours=1)
@@ -35,11 +35,21 @@ CREATE TABLE IF NOT EXISTS event (
     content TEXT NOT NULL  -- JSON
 ) STRICT;
 CREATE INDEX IF NOT EXISTS event_delivery ON event (delivery_id);
+-- The keys of changes that were made: whoever got no answer sends a change again, and it is made once.
+CREATE TABLE IF NOT EXISTS change (
+    key TEXT PRIMARY KEY
+) STRICT;
 """
 
 _TRACK: Final = "INSERT INTO event (delivery_id, stage, content) VALUES (?, ?, ?)"
 
 _EVENTS: Final = "SELECT content FROM event WHERE delivery_id = ? ORDER BY number"
+
+_IS_PICKED_UP: Final = "SELECT 1 FROM event WHERE delivery_id = ? AND stage = ?"
+
+_IS_MADE: Final = "SELECT 1 FROM change WHERE key = ?"
+
+_MADE: Final = "INSERT INTO change (key) VALUES (?)"
 
 
 def status_of(delivery: Delivery, events: list[TrackingEvent]) -> DeliveryStatus:
@@ -80,13 +90,51 @@ def get_status(call: Call[None]) -> Response:
     delivery = _find(call)
     if delivery is None:
         return not_found("delivery", call.id)
-    rows = call.file.execute(_EVENTS, (call.id,))
-    events = [msgspec.json.decode(content, type=TrackingEvent) for (content,) in rows]
-    return json(status_of(delivery, events))
+    return json(status_of(delivery, _events(call)))
+
+
+def get_events(call: Call[None]) -> Response:
+    """Everything that happened to it, in order; what happened twice is there twice."""
+    return not_found("delivery", call.id) if _find(call) is None else json({"items": _events(call)})
+
+
+def patch(call: Call[NewSchedule]) -> Response:
+    """Reschedules it, until it is picked up: every time is an event of its own."""
+    record = find(call.file, call.id)
+    if record is None:
+        return not_found("delivery", call.id)
+    delivery = record.read(Delivery)
+    if _is_made(call):
+        return json(delivery)
+    if record.cancelled:
+        return is_cancelled("delivery", call.id)
+    if _is_picked_up(call):
+        return _too_late(call.id)
+    _track(call.file, delivery, stage=Stage.RESCHEDULED, at=call.now)
+    changed = call.body.applied_to(delivery)
+    keep(call.file, call.id, content=changed)
+    if call.key is not None:
+        call.file.execute(_MADE, (call.key,))
+    return json(changed)
+
+
+def put_pickup(call: Call[None]) -> Response:
+    """What its drone reports, as often as it likes: from now on nobody can cancel or reschedule it."""
+    record = find(call.file, call.id)
+    if record is None:
+        return not_found("delivery", call.id)
+    if record.cancelled:
+        return is_cancelled("delivery", call.id)
+    if _is_picked_up(call):
+        return nothing()
+    _track(call.file, record.read(Delivery), stage=Stage.HEADED_TO_DROPOFF, at=call.now)
+    return nothing(HTTPStatus.CREATED)
 
 
 def delete(call: Call[None]) -> Response:
     """Cancels it. The delivery stays where it is, for whoever asks what became of it."""
+    if _is_picked_up(call):
+        return _too_late(call.id)
     met = cancel(call.file, call.id)
     delivery = _find(call)
     if delivery is None:
@@ -99,6 +147,26 @@ def delete(call: Call[None]) -> Response:
 def _find(call: Call[None]) -> Delivery | None:
     record = find(call.file, call.id)
     return None if record is None else record.read(Delivery)
+
+
+def _events(call: Call[None]) -> list[TrackingEvent]:
+    rows = call.file.execute(_EVENTS, (call.id,))
+    return [msgspec.json.decode(content, type=TrackingEvent) for (content,) in rows]
+
+
+def _is_made(call: Call[Any]) -> bool:
+    """Whether this change came before: it stays made, whatever happened to the delivery since."""
+    return call.key is not None and bool(call.file.execute(_IS_MADE, (call.key,)))
+
+
+def _is_picked_up(call: Call[Any]) -> bool:
+    return bool(call.file.execute(_IS_PICKED_UP, (call.id, Stage.HEADED_TO_DROPOFF.value)))
+
+
+def _too_late(id: str) -> Response:
+    return problem(
+        HTTPStatus.CONFLICT, f"delivery {id!r} is picked up already and on its way; wait for its arrival"
+    )
 
 
 def _track(file: ServiceFile, delivery: Delivery, *, stage: Stage, at: datetime) -> None:
@@ -116,9 +184,16 @@ DELIVERY: Final = Service(
     resources=(
         Resource(
             "/api/deliveries/{id}",
-            {"GET": Operation(get), "PUT": Operation(put, Delivery), "DELETE": Operation(delete)},
+            {
+                "GET": Operation(get),
+                "PUT": Operation(put, Delivery),
+                "PATCH": Operation(patch, NewSchedule),
+                "DELETE": Operation(delete),
+            },
         ),
         Resource("/api/deliveries/{id}/owner", {"GET": Operation(get_owner)}),
         Resource("/api/deliveries/{id}/status", {"GET": Operation(get_status)}),
+        Resource("/api/deliveries/{id}/events", {"GET": Operation(get_events)}),
+        Resource("/api/deliveries/{id}/pickup", {"PUT": Operation(put_pickup)}),
     ),
 )

@@ -35,6 +35,8 @@ class Call(Generic[Body]):
 
     file: ServiceFile
     id: str
+    #: The caller's idempotency key, where it sent one.
+    key: str | None
     now: datetime
     body: Body
 
@@ -71,7 +73,7 @@ def route_of(resource: Resource, file: ServiceFile, *, now: Now, around: Middlew
         named = _checked_id(request.path_params["id"])
         body = None if operation.body is None else decode(await read_body(request), operation.body)
         with file.transaction():
-            return operation.work(Call(file=file, id=named, now=now(), body=body))
+            return operation.work(Call(file=file, id=named, key=_checked_key(request), now=now(), body=body))
 
     booked = Middleware(Booking, file=file, path=resource.path)
     return Route(resource.path, answer, methods=list(resource.operations), middleware=[booked, around])

@@ -18,6 +18,7 @@ from backstay.definitions.agents import Step
 from backstay.definitions.ambient import StepContext, running_step
 from backstay.definitions.codec import check_size
 from backstay.domain.instants import instant
+from backstay.domain.pace import Call
 from backstay.domain.retry import RETRY_AFTER_MAX, Retry
 from backstay.domain.step import failure_of
 from backstay.errors import InvalidDefinition, InvalidRequest, Permanent, Transient
@@ -63,6 +64,7 @@ class Attempt:
         "_alarm",
         "_around",
         "_at_rest",
+        "_call",
         "_counter",
         "_deadline",
         "_member",
@@ -94,6 +96,7 @@ class Attempt:
         self._reply = reply
         self.cancelled = False
         self._at_rest = False
+        self._call: Call | None = None  # The call of the body that is under way, if its time is kept.
         self._unsure = False  # Some try ended without a verdict of the service.
         self._on_cancelled: Callable[[], None] | None = None
         self._alarm: Alarm | None = None
@@ -178,6 +181,7 @@ class Attempt:
             self._end(self._failed_for_good(error))
             return None
         verdict: Reply | Setback
+        self._call = self._counter.began()
         try:
             body = step.function(**arguments) if straight else self._body(arguments)
             awaited = context.run(body.send, None)
@@ -241,6 +245,7 @@ class Attempt:
             arguments = self._arguments()
         except InvalidRequest as error:
             return self._failed_for_good(error)
+        self._call = self._counter.began()
         return await self._verdict(self._body(arguments))
 
     async def _verdict(self, body: Awaitable[Any]) -> Reply | Setback:
@@ -252,8 +257,8 @@ class Attempt:
         return self._returned(result)
 
     def _returned(self, result: Any) -> Reply:
-        if self._counter.breaker is not None:
-            self._counter.answered()
+        if self._counter.judges:
+            self._counter.answered(self._ended(), self._kind())
         if self._request.undo:
             return Completed(b"null")
         try:
@@ -268,7 +273,7 @@ class Attempt:
     def _judged(self, error: BaseException) -> Reply | Setback:
         match error:
             case Permanent():
-                self._counter.answered()
+                self._counter.answered(self._ended(), f"{self._kind()} refused")
                 return self._failed_for_good(error, unsure=error.unsure)
             case asyncio.CancelledError() if not self.cancelled:
                 return self._service_failed(error)  # The body cancelled itself: a failure like any other.
@@ -278,6 +283,15 @@ class Attempt:
                 return self._service_failed(error)
             case _:
                 raise error
+
+    def _ended(self) -> Call | None:
+        """The call that was under way, once: whatever comes after it is another."""
+        call, self._call = self._call, None
+        return call
+
+    def _kind(self) -> str:
+        """What takes the service about as long each time."""
+        return f"{self._step.name} undo" if self._request.undo else self._step.name
 
     def _pause_after(self, tries: int, setback: Setback) -> float | None:
         """Seconds until the next try, or ``None`` when there is none."""
@@ -290,7 +304,7 @@ class Attempt:
         return delay.total_seconds()
 
     def _service_failed(self, error: BaseException) -> Setback:
-        self._counter.failed()
+        self._counter.failed(self._ended())
         said = error if isinstance(error, Transient) else Transient()
         self._unsure = self._unsure or said.unsure
         pause = None if said.retry_after is None else min(said.retry_after, RETRY_AFTER_MAX)
@@ -335,9 +349,10 @@ class Attempt:
 
     def _fell_silent(self) -> None:
         if self._on_cancelled is None:
-            self._counter.failed()  # No answer within the time it had: that is the service's failure.
+            # No answer within the time it had: that is the service's failure.
+            self._counter.failed(self._ended())
         else:
-            self._counter.withdrawn()
+            self._counter.withdrawn(self._ended())
         if self._threads is None:
             self._stopped()
         else:

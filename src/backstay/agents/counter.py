@@ -1,7 +1,8 @@
-"""Where the slots of one agent are handed out: the limit, the breaker, a person's hand, and the line."""
+"""Where the slots of one agent are handed out: limit and pace, the breaker, a person's hand, and the line."""
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,7 +14,8 @@ from backstay.clock import Alarm, Alarms, Clock
 from backstay.definitions.agents import Agent
 from backstay.domain.breaker import BreakerState, Circuit
 from backstay.domain.control import Control, Forced
-from backstay.observe import BREAKER_OPENED, emit
+from backstay.domain.pace import Call, Governor
+from backstay.observe import AGENT_SLOWED, BREAKER_OPENED, emit
 from backstay.store.base import AgentReport
 
 # Nobody knows how long a person holds an agent back. Letting it go on wakes who waits; this is the net.
@@ -49,7 +51,12 @@ class Counter:
     def __init__(self, agent: Agent, clock: Clock, alarms: Alarms) -> None:
         self._agent = agent.name
         self.breaker = Circuit(agent.breaker) if agent.breaker is not None else None
-        self._limit = agent.concurrency
+        self._most = agent.concurrency
+        self.governor = (
+            None
+            if agent.pace is None or agent.concurrency is None
+            else Governor(agent.pace, most=agent.concurrency)
+        )
         self._clock = clock
         self._alarms = alarms
         self._taken = 0
@@ -59,7 +66,16 @@ class Counter:
         self._control: Control | None = None
         self._closing = False
         # Whether nothing can stand in anybody's way.
-        self._unrestrained = self.breaker is None and self._limit is None
+        self._unrestrained = self.breaker is None and self._most is None
+
+    @property
+    def _limit(self) -> int | None:
+        return self._most if self.governor is None else self.governor.limit
+
+    @property
+    def judges(self) -> bool:
+        """Whether anything follows from how calls end."""
+        return self.breaker is not None or self.governor is not None
 
     @property
     def in_flight(self) -> int:
@@ -78,6 +94,7 @@ class Counter:
             concurrency=self._limit,
             breaker=self._breaker(),
             open_until=self._clock.now() + timedelta(seconds=seconds) if seconds > 0 else None,
+            concurrency_max=self._most,
         )
 
     def open_in_seconds(self) -> float:
@@ -93,8 +110,8 @@ class Counter:
         """How many would be let in now, but no more than ``at_most`` beside those that are there."""
         if self._closing or self._line or self.open_in_seconds() > 0:
             return 0
-        limit = at_most if self._limit is None else min(self._limit, at_most)
-        room = max(0, limit - self._taken)
+        limit = self._limit
+        room = max(0, (at_most if limit is None else min(limit, at_most)) - self._taken)
         if self.breaker is None or self._forced is Forced.CLOSED:
             return room
         return min(room, self.breaker.admits(self._clock.monotonic(), at_most))
@@ -124,7 +141,7 @@ class Counter:
 
     def _judge_restraint(self) -> None:
         self._unrestrained = (
-            self.breaker is None and self._limit is None and not self._held and not self._closing
+            self.breaker is None and self._most is None and not self._held and not self._closing
         )
 
     @property
@@ -170,29 +187,55 @@ class Counter:
         if self._line:
             self._serve()
 
-    # What the breaker hears. Each may open or close it, so each looks at the line again: a body that
-    # hangs for ever frees no slot, and those in line would wait for that.
+    # What breaker and pace hear. Each may let more in, so each looks at the line again: a body that hangs for
+    # ever frees no slot, and those in line would wait for that.
 
-    def answered(self) -> None:
+    def began(self) -> Call | None:
+        """A call begins in a slot; ``None`` when nobody keeps the time."""
+        if self.governor is None:
+            return None
+        return self.governor.began(self._clock.monotonic(), in_flight=self._taken)
+
+    def answered(self, call: Call | None, kind: str) -> None:
+        """The service did its work, or refused it. ``kind`` tells apart what takes it more and less time."""
+        if call is not None and self.governor is not None:
+            before = self.governor.limit
+            self.governor.answered(call, kind, self._clock.monotonic())
+            self._tell_of_pace(before)
         if self.breaker is not None:
             self.breaker.succeeded()
-            self._serve()
-
-    def failed(self) -> None:
-        if self.breaker is None:
-            return
-        now = self._clock.monotonic()
-        was = self.breaker.state(now)
-        self.breaker.failed(now)
-        if was is not BreakerState.OPEN and self.breaker.state(now) is BreakerState.OPEN:
-            emit(BREAKER_OPENED, agent=self._agent)
         self._serve()
 
-    def withdrawn(self) -> None:
+    def failed(self, call: Call | None) -> None:
+        before = 0 if self.governor is None else self.governor.limit
+        if call is not None and self.governor is not None:
+            self.governor.failed(call)
+        if self.breaker is not None:
+            self._count_against(self.breaker)
+        self._tell_of_pace(before)
+        self._serve()
+
+    def withdrawn(self, call: Call | None = None) -> None:
         """A call ended without a verdict on the service."""
+        if call is not None and self.governor is not None:
+            self.governor.withdrawn(call)
         if self.breaker is not None:
             self.breaker.withdraw()
         self._serve()
+
+    def _count_against(self, breaker: Circuit) -> None:
+        now = self._clock.monotonic()
+        was = breaker.state(now)
+        breaker.failed(now)
+        if was is not BreakerState.OPEN and breaker.state(now) is BreakerState.OPEN:
+            emit(BREAKER_OPENED, agent=self._agent)
+            if self.governor is not None:
+                self.governor.begin_again()  # A service that comes back is not met by all who waited.
+
+    def _tell_of_pace(self, before: int) -> None:
+        # Logged only for those who look for it: at the edge of what a service can do it is the rule.
+        if self.governor is not None and self.governor.limit < before:
+            emit(AGENT_SLOWED, level=logging.DEBUG, agent=self._agent, limit=self.governor.limit)
 
     def admit(self) -> bool:
         """Whether a call is let through now."""
@@ -205,7 +248,8 @@ class Counter:
     # The line
 
     def _take(self) -> bool:
-        full = self._limit is not None and self._taken >= self._limit
+        limit = self._limit
+        full = limit is not None and self._taken >= limit
         if self._closing or full or not self.admit():
             return False
         self._taken += 1

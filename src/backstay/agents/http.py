@@ -19,6 +19,7 @@ from backstay.definitions.agents import Agent, Step
 from backstay.definitions.ambient import StepContext, current_scope, step_context
 from backstay.domain.breaker import Breaker
 from backstay.domain.durations import Duration, duration
+from backstay.domain.pace import Pace
 from backstay.domain.retry import Retry
 from backstay.errors import InvalidHttpRequest, InvalidRequest, NotInWorkflow
 from backstay.settings import Settings
@@ -54,6 +55,7 @@ class HttpAgent(Agent):
         retry: Retry | None,
         breaker: Breaker | None,
         concurrency: int | None,
+        pace: Pace | bool | None,
         connections: int,
         response_bytes_max: int,
         headers: Mapping[str, str] | None,
@@ -75,6 +77,7 @@ class HttpAgent(Agent):
             breaker=breaker,
             # In the agent's line a step's time does not run yet; in the line for a connection it does.
             concurrency=connections if concurrency is None else concurrency,
+            pace=pace,
             register=register,
         )
         self._clock = SystemClock()

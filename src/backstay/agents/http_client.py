@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -24,6 +25,7 @@ from backstay.errors import HttpUnavailable
 # Of a refusal only the beginning is read, and its sender is not waited for.
 REFUSAL_BYTES_MAX: Final = 16 * 1024
 REFUSAL_SECONDS_MAX: Final = 0.5
+WRITTEN_AT_ONCE_MAX: Final = 1024 * 1024
 
 
 class Progress:
@@ -77,7 +79,7 @@ class HttpClient:
                 request.method,
                 URL(request.url, encoded=True),
                 headers=request.headers,
-                data=request.body,
+                data=_payload(request.body),
                 allow_redirects=False,
                 trace_request_ctx=progress,
             ) as response,
@@ -129,6 +131,11 @@ class HttpClient:
             f"{request.shown} was not sent: no connection within {describe(request.time)}"
             f" (the agent has {self._connections:,})"
         )
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    # A body of more than so much aiohttp would write in one go; it warns of that.
+    return io.BytesIO(body) if body is not None and len(body) > WRITTEN_AT_ONCE_MAX else body
 
 
 def _telling_when_sent() -> aiohttp.TraceConfig:

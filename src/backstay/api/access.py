@@ -13,11 +13,11 @@ import math
 import re
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from backstay.api.problems import FORBIDDEN, TOO_MANY_GUESSES, UNAUTHORIZED, Refused
@@ -33,6 +33,7 @@ TOKENS_KEPT_SECONDS: Final = 1.0
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 _HOST: Final = re.compile(r"(?P<name>localhost|[0-9.]+|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 _BEARER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/=-]+)", re.IGNORECASE)
+_LOOKED_AT: Final = frozenset({b"host", b"origin", b"sec-fetch-site", b"authorization"})
 _OWN_SITE: Final = frozenset({"same-origin", "none"})
 
 
@@ -102,6 +103,32 @@ def holder_of(secret: str, tokens: Collection[Token]) -> Token | None:
     return found
 
 
+def caller_of(visitor: Visitor, tokens: Collection[Token]) -> Caller | None:
+    """Who asks, as far as ``tokens`` tell; None for whoever shows a secret that is none of theirs.
+
+    Raises Refused for whoever has nothing to show.
+    """
+    if not tokens:
+        check_local(visitor)
+        return LOOPBACK
+    secret = secret_in(visitor.authorization)
+    if secret is None:
+        raise _unauthorized("send the header `Authorization: Bearer …` with a token of this store")
+    token = holder_of(secret, tokens)
+    return None if token is None else _as_caller(token)
+
+
+def is_allowed(visitor: Visitor, tokens: Collection[Token], needed: Role | None) -> bool:
+    """Whether the guard would let ``visitor`` do what needs the role ``needed``."""
+    try:
+        caller = caller_of(visitor, tokens)
+        if caller is not None:
+            caller.check_may(needed)
+    except Refused:
+        return False
+    return caller is not None
+
+
 def is_still_let_in(caller: Caller, tokens: Collection[Token]) -> bool:
     """Whether ``caller``, who was let in some time ago, would be let in by ``tokens`` as well."""
     if caller == LOOPBACK:
@@ -113,6 +140,8 @@ def _as_caller(token: Token) -> Caller:
     return Caller(f"token:{token.name}", token.role)
 
 
+# One who asks often comes from one address, and taking it apart costs as much as all the other rules.
+@lru_cache(maxsize=ADDRESSES_MAX)
 def is_loopback(address: str | None) -> bool:
     """Whether ``address`` is one that only this machine can reach; a name is none."""
     try:
@@ -197,23 +226,13 @@ class Guard:
         # Before the tokens are read: how a process stands is asked when its store is away as well.
         if visitor.path in self._open_paths and visitor.method in _SAFE_METHODS:
             return ANYBODY
-        tokens = await self._keyring.get()
-        if tokens:
-            return self._known(visitor, tokens)
-        check_local(visitor)
-        return LOOPBACK
-
-    def _known(self, visitor: Visitor, tokens: Collection[Token]) -> Caller:
-        secret = secret_in(visitor.authorization)
-        if secret is None:
-            raise _unauthorized("send the header `Authorization: Bearer …` with a token of this store")
-        token = holder_of(secret, tokens)
-        if token is None:
+        caller = caller_of(visitor, await self._keyring.get())
+        if caller is None:
             # Only now: behind one address there may be many, and a wrong token locks out no right one.
             self._guesses.check(visitor.address or "")
             self._guesses.count(visitor.address or "")
             raise _unauthorized("this token opens nothing here; `backstay tokens ls` lists those that do")
-        return _as_caller(token)
+        return caller
 
 
 def _unauthorized(detail: str) -> Refused:
@@ -221,13 +240,16 @@ def _unauthorized(detail: str) -> Refused:
 
 
 def _visitor(scope: Scope) -> Visitor:
-    headers = Headers(scope=scope)
+    given: dict[bytes, list[str]] = {}
+    for name, value in scope["headers"]:
+        if name in _LOOKED_AT:
+            given.setdefault(name, []).append(value.decode("latin-1"))
     return Visitor(
         method=scope["method"],
         path=scope["raw_path"].decode("latin-1"),
         address=scope["client"][0] if scope.get("client") else None,
-        host=headers.getlist("host"),
-        origin=headers.getlist("origin"),
-        fetch_site=headers.getlist("sec-fetch-site"),
-        authorization=headers.getlist("authorization"),
+        host=given.get(b"host", ()),
+        origin=given.get(b"origin", ()),
+        fetch_site=given.get(b"sec-fetch-site", ()),
+        authorization=given.get(b"authorization", ()),
     )

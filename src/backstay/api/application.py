@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import Final
 
+import msgspec
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,23 +15,22 @@ from backstay.api import bodies
 from backstay.api.access import Guard, Guesses, keyring
 from backstay.api.admission import Admission
 from backstay.api.calls import Service
+from backstay.api.contents import Lobby
+from backstay.api.fast_lane import FastLane
 from backstay.api.health import hindrance
 from backstay.api.lookouts import Lookouts
 from backstay.api.mounts import Mounts
+from backstay.api.occupancy import Occupancy, Places
 from backstay.api.openapi import document
-from backstay.api.ports import Ports
-from backstay.api.problems import (
-    BUSY,
-    RETRY_AFTER_SECONDS,
-    Refused,
-    as_refusal,
-    mistake,
-    response_of,
-)
+from backstay.api.ports import FAILED, Ports
+from backstay.api.problems import as_refusal, mistake, response_of
 from backstay.api.queue_gauges import sampled_gauges
 from backstay.api.routes import ROUTES
-from backstay.api.routing import router
+from backstay.api.routing import as_response, router
+from backstay.api.stream_metrics import stream_standings
+from backstay.api.streams import Accepted, append_events
 from backstay.api.watchers import Watchers
+from backstay.messaging.posting import Posting
 from backstay.observe import log
 
 SECURITY_HEADERS: Final = {
@@ -41,8 +41,15 @@ SECURITY_HEADERS: Final = {
 }
 
 
-def build(ports: Ports) -> ASGIApp:
-    """The application; it needs a running event loop and lives as long as the client in ``ports``."""
+class Interface(msgspec.Struct, frozen=True):
+    """The application, and the way past it for those requests that it is shown to be right for."""
+
+    application: ASGIApp
+    fast_lane: FastLane | None
+
+
+def build(ports: Ports) -> Interface:
+    """The interface; it needs a running event loop and lives as long as the client in ``ports``."""
     client, settings, clock = ports.client, ports.settings, ports.clock
     service = Service(
         ports=ports,
@@ -57,6 +64,8 @@ def build(ports: Ports) -> ASGIApp:
         watchers=Watchers(settings.watchers_max),
         lookouts=Lookouts(client),
         queue_gauges=sampled_gauges(client.exchange.queues, clock),
+        lobby=Lobby(),
+        stream_standings=stream_standings(client, clock),
         document=document(ROUTES),
     )
     open_paths = [route.path for route in ROUTES if route.role is None]
@@ -67,7 +76,32 @@ def build(ports: Ports) -> ASGIApp:
         bytes_max=settings.payload_bytes_max + bodies.MARGIN_BYTES,
     )
     guard = Guard(mounts, service.keyring, Guesses(clock), open_paths=open_paths)
-    return Border(Occupancy(guard, requests_max=settings.connections_max, exempt=open_paths))
+    places = Places(settings.connections_max)
+    return Interface(
+        Border(Occupancy(guard, places, exempt=open_paths)),
+        _fast_lane(service, places) if settings.fast_lane else None,
+    )
+
+
+def _fast_lane(service: Service, places: Places) -> FastLane:
+    ports = service.ports
+    [route] = [route for route in ROUTES if route.handler is append_events]
+    return FastLane(
+        Posting(ports.client.streams, ports.clock),
+        service.keyring,
+        places,
+        role=route.role,
+        payload_bytes_max=ports.settings.payload_bytes_max,
+        headers=secured(as_response(Accepted(), route).raw_headers),
+    )
+
+
+def secured(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The same headers, and those that nothing leaves without."""
+    all_of_them = MutableHeaders(raw=list(headers))
+    for name, value in SECURITY_HEADERS.items():
+        all_of_them.setdefault(name, value)
+    return all_of_them.raw
 
 
 class Border:
@@ -87,6 +121,9 @@ class Border:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Sending) -> None:
         try:
+            # It is not tried again: nobody knows of every failure whether nothing was appended.
+            if FAILED in scope.get("state", ()):
+                raise scope["state"][FAILED]
             await self._inner(scope, receive, send)
         except ClientDisconnect:
             return  # Nobody is left to be told.
@@ -101,37 +138,6 @@ class Border:
             await response_of(refusal or mistake())(scope, receive, send)
 
 
-class Occupancy:
-    """Lets so many requests be under way; one more is refused, unless it asks how the process stands."""
-
-    def __init__(self, inner: ASGIApp, *, requests_max: int, exempt: Collection[str]) -> None:
-        self._inner = inner
-        self._requests_max = requests_max
-        self._exempt = frozenset(path.encode() for path in exempt)
-        self._under_way = 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["raw_path"] in self._exempt:
-            await self._inner(scope, receive, send)
-            return
-        if self._under_way >= self._requests_max:
-            raise _too_busy(self._requests_max)
-        self._under_way += 1
-        try:
-            await self._inner(scope, receive, send)
-        finally:
-            self._under_way -= 1
-
-
-def _too_busy(requests_max: int) -> Refused:
-    return Refused(
-        BUSY,
-        f"{requests_max:,} requests are under way, which is the limit (setting connections_max);"
-        f" try again in {RETRY_AFTER_SECONDS} s",
-        headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
-    )
-
-
 class Sending:
     """``send``, with the security headers, and remembering how far the answer is."""
 
@@ -144,10 +150,7 @@ class Sending:
         if message["type"] == "http.response.start":
             self.started = True
             # ASGI lets an application leave them out, and send the same list every time.
-            message = {**message, "headers": list(message.get("headers", ()))}
-            headers = MutableHeaders(scope=message)
-            for name, value in SECURITY_HEADERS.items():
-                headers.setdefault(name, value)
+            message = {**message, "headers": secured(message.get("headers", ()))}
         await self._send(message)
         if message["type"] == "http.response.body":
             self.complete = not message.get("more_body", False)

@@ -12,10 +12,12 @@ from starlette.responses import Response
 
 from backstay.api.access import Caller, Keyring
 from backstay.api.admission import Admission
+from backstay.api.contents import Lobby
 from backstay.api.lookouts import Lookouts
 from backstay.api.ports import Ports
 from backstay.api.queue_gauges import QueueGauges
 from backstay.api.sampled import Sampled
+from backstay.api.stream_metrics import Standings
 from backstay.api.watchers import Watchers
 from backstay.client import Client
 from backstay.errors import InvalidInput
@@ -62,6 +64,8 @@ class Service:
     watchers: Watchers
     lookouts: Lookouts
     queue_gauges: Sampled[QueueGauges]
+    lobby: Lobby
+    stream_standings: Standings
     # The OpenAPI document.
     document: Mapping[str, Any]
 

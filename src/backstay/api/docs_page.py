@@ -69,8 +69,9 @@ def _parameters(operation: Json) -> Iterator[str]:
 
 def _body(operation: Json) -> Iterator[str]:
     if "requestBody" in operation:
-        [content] = operation["requestBody"]["content"].values()
-        yield f"<h4>Body</h4><p><code>{escape(_line(content['schema']))}</code></p>"
+        yield "<h4>Body</h4>"
+        for kind, content in operation["requestBody"]["content"].items():
+            yield f"<p>{escape(kind)} <code>{escape(_line(content['schema']))}</code></p>"
 
 
 def _responses(operation: Json) -> Iterator[str]:

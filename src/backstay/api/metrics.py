@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from backstay.api.calls import Call, Nothing, Text
 from backstay.api.exposition import family
 from backstay.api.queue_gauges import queue_lines
+from backstay.api.stream_metrics import stream_exposition
 from backstay.domain.breaker import BreakerState
-from backstay.observe import LATE_REPLY, MESSAGE_DUPLICATE, RECOVERED, STATUS_LOST, counters
+from backstay.observe import (
+    LATE_REPLY,
+    MESSAGE_DUPLICATE,
+    RECOVERED,
+    STATUS_LOST,
+    appended,
+    counters,
+    processed,
+)
 from backstay.views import AgentView
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4"
@@ -25,14 +34,19 @@ _NAMES: Final = {
 
 async def get_metrics(call: Call[Nothing, Nothing, Nothing]) -> Text:
     waiting = await call.service.admission.waiting()
+    now = call.service.ports.clock.now()
+    of_streams = stream_exposition(
+        await call.service.stream_standings.get(), appended=appended, processed=processed, now=now
+    )
     lines = [
         *exposition(counters, waiting=waiting, agents=await call.client.agents()),
-        *queue_lines(await call.service.queue_gauges.get(), now=call.service.ports.clock.now()),
+        *queue_lines(await call.service.queue_gauges.get(), now=now),
+        *of_streams,
     ]
     return Text("".join(f"{line}\n" for line in lines), media_type=MEDIA_TYPE)
 
 
-def exposition(counted: Mapping[str, int], *, waiting: int, agents: Iterable[AgentView]) -> Iterator[str]:
+def exposition(counted: Mapping[str, int], *, waiting: int, agents: Sequence[AgentView]) -> Iterator[str]:
     """The lines of the page."""
     yield from family(
         "backstay_backlog", "gauge", "Tasks that wait to be claimed, counted no further than the limit."
@@ -48,3 +62,12 @@ def exposition(counted: Mapping[str, int], *, waiting: int, agents: Iterable[Age
     for agent in agents:
         number = sum(one.breaker == BreakerState.OPEN for one in agent.instances)
         yield f'backstay_breaker_open{{agent="{agent.name}"}} {number}'
+    yield from family(
+        "backstay_agent_concurrency",
+        "gauge",
+        "Steps of the agent that may run at once now, in all live processes.",
+    )
+    for agent in agents:
+        limits = [one.concurrency for one in agent.instances if one.concurrency is not None]
+        if limits:
+            yield f'backstay_agent_concurrency{{agent="{agent.name}"}} {sum(limits)}'

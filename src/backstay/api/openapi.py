@@ -10,8 +10,9 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from backstay.api import problems
+from backstay.api import bodies, problems
 from backstay.api.calls import Header
+from backstay.api.contents import NDJSON
 from backstay.api.problems import Kind, Problem
 from backstay.api.routing import Route
 
@@ -79,7 +80,7 @@ def _parameter_kinds(route: Route) -> Iterator[Any]:
 
 
 def _body_kinds(route: Route) -> Iterator[Any]:
-    if route.takes_body:
+    if route.takes_body and not route.takes_content:
         yield route.shape.body
     if not _is_response(route.shape.answer):
         yield route.shape.answer
@@ -99,11 +100,18 @@ def _operation(route: Route, schemas: Schemas) -> Json:
         "security": [] if route.role is None else [{}, {_BEARER: []}],
     }
     if route.takes_body:
-        operation["requestBody"] = {
-            "required": not route.shape.body_may_be_missing,
-            "content": {"application/json": {"schema": schemas.of(route.shape.body)}},
-        }
+        operation["requestBody"] = _body(route, schemas)
     return operation
+
+
+def _body(route: Route, schemas: Schemas) -> Json:
+    if route.takes_content:
+        lines = {"type": "string", "description": 'Lines of {"body", "key"?, "id"?, "headers"?}.'}
+        return {"required": True, "content": {bodies.JSON: {"schema": {}}, NDJSON: {"schema": lines}}}
+    return {
+        "required": not route.shape.body_may_be_missing,
+        "content": {bodies.JSON: {"schema": schemas.of(route.shape.body)}},
+    }
 
 
 def _who_may(route: Route) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -11,6 +11,11 @@ from backstay.client import Client
 from backstay.clock import Clock
 from backstay.definitions.mounts import AsgiApplication
 from backstay.settings import Settings
+
+#: In the state of a request that came by a connection for which there is no room.
+CROWDED: Final = "backstay.crowded"
+#: In the state of a request that the fast lane has tried: the exception that is its outcome.
+FAILED: Final = "backstay.failed"
 
 
 class Health(Protocol):

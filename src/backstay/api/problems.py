@@ -10,28 +10,36 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
+from backstay.domain.ndjson import BadLine
 from backstay.errors import (
     BackstayError,
     Closed,
     Conflict,
+    EventConflict,
     IdConflict,
     IllegalMove,
     InvalidId,
     InvalidInput,
     InvalidRequest,
     LockLost,
+    NotJson,
+    OffsetAhead,
     Overloaded,
     PayloadTooLarge,
     QueueFull,
     QueueNotEmpty,
     StoreFull,
     StoreUnavailable,
+    StreamFull,
     Unavailable,
     UnknownAgent,
     UnknownAlert,
+    UnknownEvent,
+    UnknownGroup,
     UnknownMessage,
     UnknownQueue,
     UnknownStep,
+    UnknownStream,
     UnknownTask,
     UnknownToken,
     UnknownWorkflow,
@@ -63,6 +71,14 @@ class Kind(msgspec.Struct, frozen=True):
         return f"urn:backstay:problem:{self.slug}"
 
 
+class RejectedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that was refused, by its number from 1 on: which problem it is, and what to do about it."""
+
+    line: int
+    type: str
+    detail: str
+
+
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong, and what to do about it."""
 
@@ -72,11 +88,14 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     # The state that forbids what was asked for.
     state: str | msgspec.UnsetType = msgspec.UNSET
+    # Of lines of which none was good: what is wrong with each, up to a bound.
+    errors: list[RejectedLine] | msgspec.UnsetType = msgspec.UNSET
     # The roles of this process, and how each stands.
     roles: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
 NOT_JSON: Final = Kind("not-json", HTTPStatus.BAD_REQUEST, "The body is not JSON")
+NO_GOOD_LINE: Final = Kind("no-good-line", HTTPStatus.BAD_REQUEST, "None of the lines is an event")
 UNAUTHORIZED: Final = Kind("unauthorized", HTTPStatus.UNAUTHORIZED, "A token is needed")
 FORBIDDEN: Final = Kind("forbidden", HTTPStatus.FORBIDDEN, "This is not allowed")
 UNKNOWN_PATH: Final = Kind("unknown-path", HTTPStatus.NOT_FOUND, "There is nothing at this path")
@@ -88,7 +107,7 @@ BODY_TOO_LARGE: Final = Kind(
     "body-too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is larger than any may be"
 )
 MEDIA_TYPE_UNSUPPORTED: Final = Kind(
-    "media-type", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json"
+    "media-type", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body is of a type that is not taken here"
 )
 INVALID: Final = Kind(
     "invalid-request", HTTPStatus.UNPROCESSABLE_ENTITY, "Something in the request is not as it must be"
@@ -110,6 +129,7 @@ KINDS: Final[Mapping[type[BackstayError], Kind]] = {
     InvalidRequest: INVALID,
     InvalidId: Kind("invalid-id", HTTPStatus.UNPROCESSABLE_ENTITY, "An id does not fit the pattern"),
     InvalidInput: Kind("invalid-input", HTTPStatus.UNPROCESSABLE_ENTITY, "A value does not fit its type"),
+    NotJson: NOT_JSON,
     PayloadTooLarge: Kind(
         "payload-too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "A value is larger than the payload limit"
     ),
@@ -121,13 +141,21 @@ KINDS: Final[Mapping[type[BackstayError], Kind]] = {
     UnknownAgent: Kind("unknown-agent", HTTPStatus.NOT_FOUND, "There is no such agent"),
     UnknownQueue: Kind("unknown-queue", HTTPStatus.NOT_FOUND, "There is no such queue or topic"),
     UnknownMessage: Kind("unknown-message", HTTPStatus.NOT_FOUND, "There is no such message"),
+    UnknownStream: Kind("unknown-stream", HTTPStatus.NOT_FOUND, "There is no such stream or partition"),
+    UnknownGroup: Kind("unknown-group", HTTPStatus.NOT_FOUND, "No such group reads the stream"),
+    UnknownEvent: Kind("unknown-event", HTTPStatus.NOT_FOUND, "There is no such event in quarantine"),
     Conflict: Kind("conflict", HTTPStatus.CONFLICT, "The state is not what the caller thought"),
     IdConflict: Kind("id-conflict", HTTPStatus.CONFLICT, "The id is taken by a task with other content"),
     LockLost: Kind("lock-lost", HTTPStatus.CONFLICT, "The message is no longer locked by this token"),
     QueueNotEmpty: Kind("queue-not-empty", HTTPStatus.CONFLICT, "There are messages in the queue"),
+    EventConflict: Kind(
+        "event-conflict", HTTPStatus.CONFLICT, "The id is taken by an event with other content"
+    ),
+    OffsetAhead: Kind("offset-ahead", HTTPStatus.CONFLICT, "The offset lies beyond the end of the partition"),
     IllegalMove: Kind("illegal-move", HTTPStatus.CONFLICT, "The state forbids this"),
     Unavailable: UNAVAILABLE,
     StoreFull: Kind("store-full", HTTPStatus.SERVICE_UNAVAILABLE, "There is no room left for the store"),
+    StreamFull: Kind("stream-full", HTTPStatus.SERVICE_UNAVAILABLE, "There is no room left in the stream"),
     Overloaded: Kind("overloaded", HTTPStatus.TOO_MANY_REQUESTS, "Too many tasks wait already"),
     QueueFull: Kind("queue-full", HTTPStatus.TOO_MANY_REQUESTS, "The queue holds as many messages as it may"),
     Closed: Kind("closed", HTTPStatus.SERVICE_UNAVAILABLE, "This process is about to stop"),
@@ -167,6 +195,12 @@ def detail_of(error: Exception) -> str:
         return str(error)
     log.warning("the store does not answer: %s", error)
     return STORE_AWAY
+
+
+def rejected_line(bad: BadLine) -> RejectedLine:
+    kind = kind_of(type(bad.error)) or INTERNAL
+    detail = STORE_AWAY if isinstance(bad.error, StoreUnavailable) else bad.detail
+    return RejectedLine(line=bad.line, type=kind.type, detail=detail)
 
 
 def mistake() -> Refused:

@@ -12,7 +12,7 @@ import msgspec
 
 from backstay.api.calls import Call, Nothing, Reply
 from backstay.api.hanging_up import unless_hung_up
-from backstay.api.shapes import Because, Cursor, Id, Limit
+from backstay.api.shapes import Because, Cursor, Id, Limit, Reason, ReasonQuery
 from backstay.domain.durations import describe, duration
 from backstay.domain.message import (
     RECEIVE_MAX,
@@ -92,11 +92,7 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class DeleteQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     force: Annotated[bool, msgspec.Meta(description="With the messages that are in it.")] = False
-    reason: Annotated[str | None, msgspec.Meta(description="Why; it is kept in the audit trail.")] = None
-
-
-class DiscardQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    reason: Annotated[str | None, msgspec.Meta(description="Why; it is kept in the audit trail.")] = None
+    reason: Reason = None
 
 
 class PeekQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -327,9 +323,9 @@ async def resubmit_all_dead(call: Call[QueuePath, Nothing, Because]) -> Resubmit
     return await call.client.mailroom.resubmit(call.path.queue, reason=call.body.reason)
 
 
-async def discard_dead(call: Call[MessagePath, DiscardQuery, Nothing]) -> Discarded:
+async def discard_dead(call: Call[MessagePath, ReasonQuery, Nothing]) -> Discarded:
     return await call.client.mailroom.discard(call.path.queue, call.path.id, reason=call.query.reason)
 
 
-async def discard_all_dead(call: Call[QueuePath, DiscardQuery, Nothing]) -> Discarded:
+async def discard_all_dead(call: Call[QueuePath, ReasonQuery, Nothing]) -> Discarded:
     return await call.client.mailroom.discard(call.path.queue, reason=call.query.reason)

@@ -6,24 +6,30 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from backstay.api import documents, events, health, metrics, operators, queues, records, tasks
-from backstay.api.problems import DEAF, NOT_READY, TOO_MANY_WATCHERS
+from backstay.api import documents, events, health, metrics, operators, queues, records, streams, tasks
+from backstay.api.problems import DEAF, NO_GOOD_LINE, NOT_READY, TOO_MANY_WATCHERS
 from backstay.api.routing import Route
 from backstay.domain.access import Role
 from backstay.errors import (
     Conflict,
+    EventConflict,
     IdConflict,
     IllegalMove,
     LockLost,
+    OffsetAhead,
     Overloaded,
     PayloadTooLarge,
     QueueFull,
     QueueNotEmpty,
+    StreamFull,
     UnknownAgent,
     UnknownAlert,
+    UnknownEvent,
+    UnknownGroup,
     UnknownMessage,
     UnknownQueue,
     UnknownStep,
+    UnknownStream,
     UnknownTask,
     UnknownToken,
     UnknownWorkflow,
@@ -36,6 +42,7 @@ _post = partial(Route, method="POST", role=Role.OPERATE)
 _SUBMITTING: Final = (UnknownWorkflow, IdConflict, PayloadTooLarge, Overloaded)
 _MOVING: Final = (UnknownTask, IllegalMove)
 
+_STREAM: Final = "/v1/streams/{stream}"
 _QUEUE: Final = "/v1/queues/{queue}"
 _MESSAGE: Final = f"{_QUEUE}/messages/{{id}}"
 _put = partial(Route, method="PUT", role=Role.OPERATE, statuses=(HTTPStatus.CREATED, HTTPStatus.OK))
@@ -292,6 +299,59 @@ ROUTES: Final[tuple[Route, ...]] = (
         handler=queues.send_to_topic,
         summary="Send a message to every subscription that matches",
         problems=(UnknownQueue, PayloadTooLarge, QueueFull),
+    ),
+    # Streams
+    _get(path="/v1/streams", handler=streams.list_streams, summary="List streams, by their names"),
+    _get(
+        path=_STREAM,
+        handler=streams.get_stream,
+        summary="Look at a stream: its partitions, and how far each group has got in them",
+        problems=(UnknownStream,),
+    ),
+    _put(
+        path=_STREAM,
+        handler=streams.put_stream,
+        summary="Make a stream, or give it other terms; the number of its partitions stays",
+        problems=(Conflict,),
+    ),
+    _post(
+        path=f"{_STREAM}/events",
+        handler=streams.append_events,
+        summary="Append an event, or lines of events; they are durable once this is answered",
+        role=Role.SUBMIT,
+        statuses=(HTTPStatus.ACCEPTED,),
+        problems=(UnknownStream, EventConflict, PayloadTooLarge, StreamFull, NO_GOOD_LINE),
+        headers=(streams.EVENT_KEY, streams.EVENT_ID),
+    ),
+    _get(
+        path=f"{_STREAM}/partitions/{{partition}}/events",
+        handler=streams.list_events,
+        summary="Read events of a partition; nothing moves by that",
+        problems=(UnknownStream, OffsetAhead),
+    ),
+    _delete(
+        path=f"{_STREAM}/groups/{{group}}",
+        handler=streams.forget_group,
+        summary="Forget how far a group that nobody reads for has got, and what it set aside",
+        problems=(UnknownGroup, Conflict),
+    ),
+    _get(
+        path=f"{_STREAM}/quarantine",
+        handler=streams.list_quarantine,
+        summary="List events that a group could not process, oldest first",
+        problems=(UnknownStream,),
+    ),
+    _post(
+        path=f"{_STREAM}/quarantine/resubmit",
+        handler=streams.resubmit_all_quarantined,
+        summary="Have events in quarantine processed again, up to 1,000 of them",
+        problems=(UnknownStream,),
+    ),
+    _post(
+        path=f"{_STREAM}/quarantine/{{id}}/resubmit",
+        handler=streams.resubmit_quarantined,
+        summary="Have an event in quarantine processed again",
+        problems=(UnknownStream, UnknownEvent),
     ),
     # Alerts, the audit trail, tokens
     _get(path="/v1/alerts", handler=records.list_alerts, summary="List alerts, newest first"),

@@ -17,14 +17,15 @@ from urllib.parse import unquote
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route as PathRoute
-from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from backstay.api import bodies
+from backstay.api import bodies, contents
 from backstay.api.calls import Call, Header, Nothing, Reply, Service
+from backstay.api.contents import Content
 from backstay.api.parameters import Parameters, query_pairs
+from backstay.api.paths import Paths
 from backstay.api.problems import METHOD_NOT_ALLOWED, NOT_JSON, UNKNOWN_PATH, Kind, Refused
+from backstay.domain import jsontext
 from backstay.domain.access import Role
 from backstay.errors import BackstayError
 
@@ -77,6 +78,11 @@ class Route:
         return self.method in _WITH_BODY
 
     @cached_property
+    def takes_content(self) -> bool:
+        """Whether the handler reads the body itself."""
+        return self.shape.body is Content
+
+    @cached_property
     def shape(self) -> Shape:
         hints = typing.get_type_hints(self.handler, include_extras=True)
         answer = hints["return"]
@@ -90,22 +96,18 @@ def router(routes: Iterable[Route], service: Service) -> ASGIApp:
     by_path: dict[str, dict[str, Route]] = {}
     for route in routes:
         by_path.setdefault(route.path, {})[route.method] = route
-    found = Router(
-        [PathRoute(path, Resource(methods, service)) for path, methods in by_path.items()],
-        redirect_slashes=False,
-        default=_unknown_path,
-    )
+    paths: Paths[Resource] = Paths()
+    for path, methods in by_path.items():
+        paths.add(path, Resource(methods, service))
 
     async def by_raw_path(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope = {**scope, "path": scope["raw_path"].decode("latin-1"), "root_path": ""}
-        await found(scope, receive, send)
+        found = paths.find(scope["raw_path"].decode("latin-1"))
+        if found is None:
+            raise Refused(UNKNOWN_PATH, "there is nothing at this path; /openapi.json lists what there is")
+        resource, names = found
+        await resource({**scope, "path_params": names}, receive, send)
 
     return by_raw_path
-
-
-async def _unknown_path(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    raise Refused(UNKNOWN_PATH, "there is nothing at this path; /openapi.json lists what there is")
 
 
 class Resource:
@@ -119,8 +121,15 @@ class Resource:
         request = Request(scope, receive)
         route = self._route(request.method)
         request.state.caller.check_may(route.role)
-        response = as_response(await route.handler(await _call(route, request, self._service)), route)
+        if route.takes_content:
+            async with self._service.lobby.turn(request):
+                response = await self._answered(route, request)
+        else:
+            response = await self._answered(route, request)
         await response(scope, receive, send)
+
+    async def _answered(self, route: Route, request: Request) -> Response:
+        return as_response(await route.handler(await _call(route, request, self._service)), route)
 
     def _route(self, method: str) -> Route:
         route = self._routes.get(method)
@@ -161,10 +170,12 @@ def _headers(route: Route, request: Request) -> dict[str, str]:
 
 async def _body(route: Route, request: Request, service: Service) -> Any:
     bytes_max = service.ports.settings.payload_bytes_max + bodies.MARGIN_BYTES
+    if route.takes_content:
+        return await contents.read(request, bytes_max=bytes_max)
     raw = await bodies.read(request, bytes_max=bytes_max)
     if raw:
         bodies.check_media_type(request)
-        return bodies.fitted(bodies.parsed(raw), route.shape.body)
+        return bodies.fitted(jsontext.value_of(raw), route.shape.body)
     if not route.shape.body_may_be_missing:
         raise Refused(NOT_JSON, "the body is empty; send a JSON object")
     return None if route.shape.body is Any else route.shape.body()

@@ -18,11 +18,18 @@ ID_PATTERN: Final = f"[A-Za-z0-9._:@~-]{{1,{ID_LENGTH_MAX}}}"
 Id = Annotated[str, msgspec.Meta(pattern=rf"^{ID_PATTERN}$(?!\n)")]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=ITEMS_MAX, description="How many at most.")]
 Cursor = Annotated[int, msgspec.Meta(ge=1, le=_KEY_MAX, description="As `next` of the page before.")]
+Reason = Annotated[str | None, msgspec.Meta(description="Why; it is kept in the audit trail.")]
 Number = Annotated[int, msgspec.Meta(ge=1, le=_KEY_MAX)]
 
 
 class NamePath(msgspec.Struct, frozen=True):
     name: Id
+
+
+class ReasonQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of what has no body."""
+
+    reason: Reason = None
 
 
 class Because(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ acting      what an operator does to one task: resubmit, undo, cancel, complete 
 agents, workflows, holding   how they stand; hold one back
 alerts, audit       what a person is called for; who did what
 queues      what waits in queues, what was set aside; send, and put back
+streams     what is in streams, how far groups have got; append (appending), tail, put back, forget
 jobs        when a job would run
 tokens      who may ask a server for what
 supervise   one round of the supervisor
@@ -15,10 +16,10 @@ serve       run an application
 demo        run the flagship example
 
 access      on which store a command works, or at which server
-remote, remote_queues   a server, asked over HTTP
+remote, remote_queues, remote_streams   a server, asked over HTTP
 target      ``module:app``: the application that a command submits to
 arguments   what arguments mean that several commands take
-tables      lists and records as people see them
+tables, stream_tables, cells   lists and records as people see them
 render      text, ages and JSON
 
 Exit codes: 0 it worked, 1 the operation failed, 2 the command was written wrongly.
@@ -34,7 +35,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from backstay.cli import agents, alerts, jobs, queues, store, tasks, tokens, workflows
+from backstay.cli import agents, alerts, jobs, queues, store, streams, tasks, tokens, workflows
 from backstay.cli.audit import audit
 from backstay.cli.demo import demo
 from backstay.cli.render import complain
@@ -65,6 +66,7 @@ commands.add_typer(tasks.commands, name="tasks")
 commands.add_typer(agents.commands, name="agents")
 commands.add_typer(workflows.commands, name="workflows")
 commands.add_typer(queues.commands, name="queues")
+commands.add_typer(streams.commands, name="streams")
 commands.add_typer(alerts.commands, name="alerts")
 commands.command("audit")(audit)
 commands.add_typer(jobs.commands, name="jobs")

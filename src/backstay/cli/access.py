@@ -17,6 +17,7 @@ from backstay.domain.alert import Alert
 from backstay.domain.audit import Entry
 from backstay.domain.message import Sent
 from backstay.domain.operate import From
+from backstay.domain.stream import Appended
 from backstay.domain.why import Reason
 from backstay.errors import InvalidDefinition
 from backstay.mailroom import (
@@ -27,11 +28,20 @@ from backstay.mailroom import (
     QueueView,
     Resubmitted,
 )
+from backstay.messaging.lines import AppendedLines
 from backstay.operating import Breaker
 from backstay.runtime import connected
 from backstay.settings import Settings
 from backstay.store.base import TaskFilter
 from backstay.store.records import AlertFilter, AuditFilter
+from backstay.streamroom import (
+    EventPage,
+    ForgottenGroup,
+    QuarantinedEvent,
+    Returned,
+    StreamSummary,
+    StreamView,
+)
 from backstay.views import AgentView, Page, Step, SupervisorView, Task, TokenView, UndoPlan, WorkflowView
 
 URL_VARIABLE: Final = "BACKSTAY_URL"
@@ -82,11 +92,42 @@ class QueueDesk(Protocol):
     async def delete(self, name: str, *, force: bool = False, reason: str | None = None) -> DeletedQueue: ...
 
 
+class StreamDesk(Protocol):
+    """The part of a desk at which streams are looked after."""
+
+    async def streams(self, *, after: str | None = None, limit: int = 100) -> Page[StreamSummary]: ...
+
+    async def stream(self, name: str) -> StreamView: ...
+
+    async def declare(self, name: str, **options: Any) -> tuple[StreamView, bool]: ...
+
+    async def append(
+        self, stream: str, body: Any = None, *, key: str | None = None, id: str | None = None
+    ) -> Appended: ...
+
+    async def append_lines(self, stream: str, text: bytes) -> AppendedLines: ...
+
+    async def events(self, stream: str, partition: int, *, start: int = 0, limit: int = 100) -> EventPage: ...
+
+    async def forget(self, stream: str, group: str, *, reason: str | None = None) -> ForgottenGroup: ...
+
+    async def quarantine(
+        self, stream: str, *, group: str | None = None, after: int | None = None, limit: int = 100
+    ) -> Page[QuarantinedEvent]: ...
+
+    async def resubmit(
+        self, stream: str, id: int | None = None, *, reason: str | None = None
+    ) -> Returned: ...
+
+
 class Desk(Protocol):
     """Where an operator sits: what commands ask of a store's client, or of a server."""
 
     @property
     def mailroom(self) -> QueueDesk: ...
+
+    @property
+    def streamroom(self) -> StreamDesk: ...
 
     # Look
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from backstay.cli.access import JsonOption, StoreOption, UrlOption, ask
-from backstay.cli.arguments import ReasonOption, TaskArgument, json_value
+from backstay.cli.arguments import ReasonOption, TaskArgument, YesOption, check_meant, json_value
 from backstay.cli.render import console, note, print_json, say
 from backstay.cli.tables import plan_table
 from backstay.domain.operate import From
@@ -38,7 +37,7 @@ def undo(
     *,
     task_id: TaskArgument,
     preview: Annotated[bool, typer.Option("--preview", help="Only show what would be undone.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
     reason: ReasonOption = None,
     store: StoreOption = None,
     url: UrlOption = None,
@@ -52,9 +51,7 @@ def undo(
         _show_plan(plan)
     if preview:
         return
-    if not yes and sys.stdin.isatty() and not typer.confirm(f"Undo task {task_id}?", err=True):
-        note("nothing was undone")
-        raise typer.Exit(1)
+    check_meant(f"Undo task {task_id}?", yes=yes, otherwise="nothing was undone")
     _tell(ask(store, url, lambda desk: desk.undo(task_id, reason=reason)), json=json)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from backstay.cli.render import visible
+from backstay.cli.render import note, visible
 from backstay.domain.durations import duration
 from backstay.errors import InvalidRequest
 
@@ -21,11 +21,19 @@ TaskArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the t
 ReasonOption = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the audit trail.", show_default=False)
 ]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 LimitOption = Annotated[int, typer.Option("--limit", metavar="N", help=f"At most so many, 1 to {LIMIT_MAX}.")]
 CursorOption = Annotated[
     str | None,
     typer.Option("--cursor", help="Go on where the page that gave this cursor ended.", show_default=False),
 ]
+
+
+def check_meant(question: str, *, yes: bool, otherwise: str) -> None:
+    """Ask whether that is meant, if there is a terminal to ask on; whoever says no is told ``otherwise``."""
+    if not yes and sys.stdin.isatty() and not typer.confirm(question, err=True):
+        note(otherwise)
+        raise typer.Exit(1)
 
 
 def checked_limit(limit: int) -> int:

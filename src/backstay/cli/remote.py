@@ -7,8 +7,9 @@ error: whatever a server says of a request is searched for it.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from types import TracebackType
@@ -19,6 +20,7 @@ import msgspec
 from backstay.agents.http_answers import HttpAnswer, Problem, error_for, is_success
 from backstay.agents.http_requests import HttpQuery, HttpRequest, Service, Terms
 from backstay.cli.remote_queues import RemoteMailroom
+from backstay.cli.remote_streams import RemoteStreamroom
 from backstay.clock import SystemClock
 from backstay.definitions.calls import check_signal_name
 from backstay.domain.access import Role
@@ -97,6 +99,10 @@ class Remote:
     @property
     def mailroom(self) -> RemoteMailroom:
         return RemoteMailroom(get=self._get, post=self._post, send=self._send)
+
+    @property
+    def streamroom(self) -> RemoteStreamroom:
+        return RemoteStreamroom(get=self._get, post=self._post, send=self._send)
 
     # Tasks
 
@@ -273,21 +279,31 @@ class Remote:
         path: tuple[str | int, ...],
         *,
         json: Any = None,
+        data: bytes | None = None,
         params: HttpQuery | None = None,
         headers: Mapping[str, str] | None = None,
+        fine: Callable[[HttpAnswer], bool] | None = None,
     ) -> HttpAnswer:
+        """The answer to a request, if it is a success, or ``fine`` says that it is as good.
+
+        ``data`` is sent as it is; ``headers`` say what it is then.
+        """
         request = self._service.request(
             method, ("v1", *path), terms=_TERMS, json=json, params=params, headers=headers
         )
-        answer = await self._exchange(request)
-        if not _fine(answer.status):
+        if data is not None:
+            request = dataclasses.replace(request, body=data)
+        answer = await self._exchange(request, whole=fine is not None)
+        if not _fine(answer.status) and not (fine is not None and fine(answer)):
             raise self._refusal(answer)
         return answer
 
-    async def _exchange(self, request: HttpRequest) -> HttpAnswer:
+    async def _exchange(self, request: HttpRequest, *, whole: bool = False) -> HttpAnswer:
         try:
             async with asyncio.timeout(ANSWER_TIME.total_seconds()):
-                return await self._http.send(request, accepts=_fine, keep_open=True)
+                return await self._http.send(
+                    request, accepts=lambda status: whole or _fine(status), keep_open=True
+                )
         except TimeoutError:
             raise Unavailable(f"{request.shown} got no answer within {describe(ANSWER_TIME)}") from None
         except HttpUnavailable as error:

@@ -13,6 +13,7 @@ from backstay.definitions.ambient import current_scope
 from backstay.definitions.codec import Function, Signature, TypeCodec, type_hints
 from backstay.domain.breaker import Breaker
 from backstay.domain.durations import Duration, duration
+from backstay.domain.pace import Pace
 from backstay.domain.retry import Retry
 from backstay.domain.step import UndoKind
 from backstay.domain.task import check_id
@@ -35,6 +36,22 @@ def _step_name(name: str) -> str:
     if "." in check_id(name, name="name of the step") or ":" in name:
         raise InvalidId(f"name of the step is {name!r}; it must hold neither a dot nor a colon")
     return name
+
+
+def _pace(agent: str, *, pace: Pace | bool | None, concurrency: int | None) -> Pace | None:
+    """What ``pace=…`` asks for. It moves between two bounds, and ``concurrency`` is the upper one."""
+    if not pace:
+        return None
+    chosen = Pace() if pace is True else pace
+    if concurrency is None:
+        raise InvalidRequest(
+            f"agent {agent!r} has a pace and no concurrency; say with concurrency=… what it may reach at most"
+        )
+    if chosen.least > concurrency:
+        raise InvalidRequest(
+            f"Pace.least is {chosen.least}; it must not be more than concurrency, which is {concurrency}"
+        )
+    return chosen
 
 
 class Undo:
@@ -169,6 +186,7 @@ class Agent:
         retry: Retry | None,
         breaker: Breaker | None,
         concurrency: int | None,
+        pace: Pace | bool | None,
         register: Callable[[Step[Any, Any]], None],
     ) -> None:
         if concurrency is not None and not 1 <= concurrency <= CONCURRENCY_MAX:
@@ -180,6 +198,7 @@ class Agent:
         self.retry = retry or Retry()
         self.breaker = breaker
         self.concurrency = concurrency
+        self.pace = _pace(name, pace=pace, concurrency=concurrency)
         self._register = register
 
     @overload

@@ -1,6 +1,6 @@
 """What ``stream.source(group)`` begins: how the events of a stream become something else.
 
-    source ──► map ──► filter ──► … ──► start | via ──► checkpoint
+    source ──► map ──► filter ──► … ──► start | send | via ──► checkpoint
 
 A chain never changes: each call gives a new one. It is declared with its sink, and everything that can be
 seen to be wrong by then is said there.
@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 from backstay.definitions.queues import CONCURRENCY_MAX
 from backstay.definitions.workflows import Workflow
 from backstay.domain.durations import Duration, duration
+from backstay.domain.message import checked_priority
 from backstay.domain.retry import Retry
 from backstay.domain.stream import READERS_MOST
 from backstay.domain.task import check_id
@@ -55,6 +56,21 @@ class StartSink:
 
     workflow: Workflow[..., Any] | str
     id: Function | None = None
+    # By which the tasks can be listed.
+    attributes: Function | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendSink:
+    """Each event becomes a message; functions are given what the last stage gave."""
+
+    queue: str
+    id: Function | None = None
+    # True: the key of the event.
+    session: Function | bool = False
+    # None: the headers of the event.
+    properties: Function | None = None
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +85,7 @@ class ViaSink:
     retry: Retry
 
 
-Sink = StartSink | ViaSink
+Sink = StartSink | SendSink | ViaSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +105,13 @@ class PipelineDefinition:
     @property
     def label(self) -> str:
         return f"{self.stream}/{self.group}"
+
+
+class Named(Protocol):
+    """A queue as ``app.queue`` gives it."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class Declare(Protocol):
@@ -127,19 +150,54 @@ class Pipeline:
 
     # Sinks
 
-    def start(self, workflow: Workflow[..., Any] | str, *, id: Function | None = None) -> Pipeline:
+    def start(
+        self,
+        workflow: Workflow[..., Any] | str,
+        *,
+        id: Function | None = None,
+        attributes: Function | None = None,
+    ) -> Pipeline:
         """Start a task for each event, exactly once: tasks and checkpoint are one transaction.
 
         ``id`` names the task by what the last stage gave; without it an event has a task of its own.
+        ``attributes`` gives those that the task can be listed by.
         """
         self._check_open(".start")
         if not isinstance(workflow, (Workflow, str)):
             raise InvalidDefinition(
                 f"{self!r}: {workflow!r} is not a workflow; decorate it with @app.workflow"
             )
-        if id is not None and not _is_plain(id):
-            raise InvalidDefinition(f"{self!r}: id must be a plain function of what the last stage gives")
-        return self._ending_in(StartSink(workflow, id))
+        self._check_plain(id=id, attributes=attributes)
+        return self._ending_in(StartSink(workflow, id, attributes))
+
+    def send(
+        self,
+        queue: Named | str,
+        *,
+        id: Function | None = None,
+        session: Function | bool = False,
+        properties: Function | None = None,
+        priority: int = 0,
+    ) -> Pipeline:
+        """Send a message for each event, exactly once: messages and checkpoint are one transaction.
+
+        Functions are given what the last stage gave. ``session=True`` makes a session of each key, so that
+        its messages are received in order and one at a time. Without ``id`` a message is called after the
+        place of its event; without ``properties`` it has the headers of the event. While the queue is full,
+        the pipeline waits.
+        """
+        self._check_open(".send")
+        name = queue if isinstance(queue, str) else getattr(queue, "name", None)
+        if not isinstance(name, str):
+            raise InvalidDefinition(f"{self!r}: {queue!r:.60} is not a queue; give app.queue(…), or its name")
+        self._check_plain(
+            id=id, properties=properties, session=None if isinstance(session, bool) else session
+        )
+        return self._ending_in(
+            SendSink(
+                check_id(name, name="name of the queue"), id, session, properties, checked_priority(priority)
+            )
+        )
 
     def via(
         self,
@@ -165,7 +223,9 @@ class Pipeline:
     def checkpoint(self, *, every: int = EVERY_USUAL, after: Duration = AFTER_USUAL) -> Pipeline:
         """Write how far it has got once ``every`` events are finished, or ``after`` the first of them is."""
         if self.declared is None:
-            raise InvalidDefinition(f"{self!r} has no sink: put .start(…) or .via(…) before .checkpoint(…)")
+            raise InvalidDefinition(
+                f"{self!r} has no sink: put .start(…), .send(…) or .via(…) before .checkpoint(…)"
+            )
         if self.has_checkpoint:
             raise InvalidDefinition(f"{self!r} has a .checkpoint(…) already")
         if not 1 <= every <= EVERY_MOST:
@@ -191,9 +251,16 @@ class Pipeline:
     def _check_open(self, what: str) -> None:
         if self.declared is not None:
             raise InvalidDefinition(
-                f"{self!r}: {what}(…) comes after its sink; put it before .start(…) or .via(…),"
+                f"{self!r}: {what}(…) comes after its sink; put it before .start(…), .send(…) or .via(…),"
                 " and use another group for a second sink"
             )
+
+    def _check_plain(self, **functions: Function | None) -> None:
+        for name, function in functions.items():
+            if function is not None and not _is_plain(function):
+                raise InvalidDefinition(
+                    f"{self!r}: {name} must be a plain function of what the last stage gives"
+                )
 
     def _ending_in(self, sink: Sink) -> Pipeline:
         declared = PipelineDefinition(self.stream, self.group, self.stages, sink, self.readers)

@@ -7,7 +7,7 @@ from typing import Any
 from backstay.definitions.agents import Agent, Step
 from backstay.definitions.batches import BatchDefinition
 from backstay.definitions.mounts import AsgiApplication, check_path, overlap
-from backstay.definitions.pipelines import Pipeline, PipelineDefinition, StartSink, begun
+from backstay.definitions.pipelines import Pipeline, PipelineDefinition, SendSink, StartSink, begun
 from backstay.definitions.queues import ConsumerDefinition, QueueDefinition, SubscriptionDefinition
 from backstay.definitions.streams import StreamDefinition
 from backstay.definitions.workflows import Workflow
@@ -171,13 +171,18 @@ class Registry:
             if (stream, group) not in self.pipelines:
                 raise InvalidDefinition(
                     f"the pipeline of stream {stream!r} for group {group!r} has no sink;"
-                    " end it with .start(workflow) or .via(function)"
+                    " end it with .start(workflow), .send(queue) or .via(function)"
                 )
         for pipeline in self.pipelines.values():
             self._check_sink(pipeline)
 
     def _check_sink(self, pipeline: PipelineDefinition) -> None:
-        """Raise UnknownWorkflow now: else every event would be set aside for that."""
+        """Raise now what would concern every event."""
+        if isinstance(pipeline.sink, SendSink) and pipeline.sink.queue in self.topics:
+            raise InvalidDefinition(
+                f"pipeline {pipeline.label} sends to {pipeline.sink.queue!r}, which is a topic;"
+                " send to a queue, or to the queue of a subscription (topic:name)"
+            )
         if isinstance(pipeline.sink, StartSink):
             wanted = pipeline.sink.workflow
             if isinstance(wanted, str):

@@ -8,6 +8,10 @@ from typing import Final
 MESSAGES_USUAL: Final = 1_000_000
 MESSAGES_MOST: Final = 100_000_000
 
+#: One that may hold no more than these is counted before it keeps a pipeline waiting: that takes a moment
+#: only, and a small queue may have been emptied in the meantime.
+COUNTED_ANEW_MAX: Final = 10_000
+
 #: When a queue was full, there may be room again after so long.
 RETRY_AFTER: Final = timedelta(seconds=1)
 

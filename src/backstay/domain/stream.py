@@ -111,6 +111,14 @@ class Slice(msgspec.Struct, frozen=True):
     next: int
 
 
+class Unread(msgspec.Struct, frozen=True):
+    """The events of a key that a group has yet to pass, as far as somebody looked."""
+
+    events: list[Event]
+    # Whether there may be more that was not looked through.
+    more: bool
+
+
 class PartitionStanding(msgspec.Struct, frozen=True, kw_only=True):
     """What there is in a partition: offsets from ``first`` up to, and without, ``end``."""
 
@@ -219,8 +227,11 @@ def slot_of(event: EventRecord, readers: int) -> int:
     The remainder of the checksum is what brought it into the partition: the same for all that are there.
     """
     name = event.key if event.key is not None else event.id
-    if name is None:
-        return event.offset % readers
+    return event.offset % readers if name is None else slot_of_name(name, readers)
+
+
+def slot_of_name(name: str, readers: int) -> int:
+    """The same for all events of a key."""
     return (zlib.crc32(name.encode()) * _SPREAD >> 16 & 0xFFFF) % readers
 
 

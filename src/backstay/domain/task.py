@@ -98,9 +98,13 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     payload: bytes
 
 
+def is_id(value: str) -> bool:
+    return _ID.fullmatch(value) is not None
+
+
 def check_id(value: object, *, name: str = "id") -> str:
     """Return ``value`` if it is a well-formed id; the error names the field and the pattern."""
-    if not isinstance(value, str) or not _ID.fullmatch(value):
+    if not isinstance(value, str) or not is_id(value):
         raise InvalidId(
             f"{name} is {shortened(value)}; an id has 1 to {ID_LENGTH_MAX} characters"
             " out of letters, digits and . _ : @ ~ -"

@@ -1,18 +1,7 @@
 """Where the outside world comes in.
 
-role       everything of this kind that a process does
-
-Messages of queues
-consumer   receives the messages of one queue and hands each to its handler
-submitter  the same, for messages that become tasks: each in one transaction with its task
-keeper     keeps the locks of the messages that a consumer holds, and tells which it lost
-
-Events of streams
-assembly   makes of each declaration what runs
-pipeline   reads one stream for one group: holder takes partitions, each has a flow
-flow       one partition, read on demand: slice_flow, lane_flow and batch_flow make something of it
-lookout    calls those who wait for more to read; budget, slots and allowance say how much may be in hand
-stages     what map and filter make of an event; starter and via are where it ends
-tally      what became of a partition's events; checkpointer writes that, for all of them
-retention  has the log forget what nobody needs any more
+role      everything of this kind that a process does
+queues/   messages that are handed to their consumers, or become tasks
+streams/  events that are read by pipelines and batches, as fast as what comes after them sustains
+waiting   waiting for something, but not for ever
 """

@@ -8,12 +8,12 @@ from random import Random
 from backstay.clock import Clock
 from backstay.definitions.registry import Registry
 from backstay.domain.lease import Owner
-from backstay.ingest.assembly import batches_of, pipeline_of
-from backstay.ingest.checkpointer import Checkpointer
-from backstay.ingest.consumer import Consumer
-from backstay.ingest.retention import Retention
-from backstay.ingest.services import Services
-from backstay.ingest.submitter import Submitter
+from backstay.ingest.queues.consumer import Consumer
+from backstay.ingest.queues.submitter import Submitter
+from backstay.ingest.streams.assembly import batches_of, pipeline_of
+from backstay.ingest.streams.checkpointer import Checkpointer
+from backstay.ingest.streams.retention import Retention
+from backstay.ingest.streams.services import Services
 from backstay.messaging.exchange import Exchange
 from backstay.messaging.streams import Streams
 from backstay.settings import Settings
@@ -48,6 +48,7 @@ class Ingest:
         self.checkpointer = Checkpointer(store.groups, owner, settings=settings, clock=clock)
         services = Services(
             streams=streams,
+            exchange=exchange,
             store=store,
             owner=owner,
             door=door,

@@ -5,10 +5,11 @@ queue      messages under a lock: what every backend of queues can do
 care       what those who look after queues can do
 exchange   where a process sends and receives
 handles    a queue and a topic, message a message, as programs hold them
-bell       calls those who wait for a message, or an event
 stream     events in partitions, read by anybody: what every log can do
-streams    where a process appends and reads
-stream_handle  a stream as programs hold it
+streams    where a process appends and reads; stream_handle a stream as programs hold it
+posting    appending for those who do not wait but are called
+lines      events that come as lines of JSON
 logs       which log a setting names
 embedded/  the log of one host, in a file
+bell       calls those who wait for a message, or an event
 """

@@ -53,6 +53,8 @@ class Exchange:
         self._random_bits = Random().getrandbits  # noqa: S311  Ids are no secrets.
         self._made: set[str] = set()
         self._made_topics: set[str] = set()
+        # Of a crowd that comes first, one makes the queue; each for itself, they would take all connections.
+        self._making = asyncio.Lock()
 
     def close(self) -> None:
         self.bell.close()
@@ -68,14 +70,9 @@ class Exchange:
 
     async def make(self, name: str) -> None:
         """Make the queue of this name if the application declares it, once."""
-        if name in self._made:
-            return
-        declared = self._registry.queues.get(name)
-        if declared is not None:
-            await self.queues.declare(declared.terms(self._settings), now=self._clock.now())
-            self._made.add(name)
-        elif (topic := self._registry.topic_of(name)) is not None:
-            await self.make_topic(topic)
+        if name not in self._made:
+            async with self._making:
+                await self._make(name)
 
     async def make_destination(self, reply_to: str | None) -> None:
         """The same for the queue or topic at which the submitter of a task wants to be told."""
@@ -85,17 +82,38 @@ class Exchange:
 
     async def make_topic(self, name: str) -> None:
         """The same for a topic with its subscriptions."""
-        subscriptions = self._registry.topics.get(name)
-        if subscriptions is None:
-            return
+        if not self._is_made(name):
+            async with self._making:
+                await self._make_topic(name)
+
+    async def _make(self, name: str) -> None:
+        declared = self._registry.queues.get(name)
+        if declared is None:
+            topic = self._registry.topic_of(name)
+            if topic is not None:
+                await self._make_topic(topic)
+        elif name not in self._made:
+            await self.queues.declare(declared.terms(self._settings), now=self._clock.now())
+            self._made.add(name)
+
+    async def _make_topic(self, name: str) -> None:
         now = self._clock.now()
         if name not in self._made_topics:
             await self.queues.declare_topic(name, now=now)
             self._made_topics.add(name)
-        for one in [*subscriptions.values()]:
+        for one in [*self._registry.topics[name].values()]:
             if one.queue.name not in self._made:
                 await self.queues.subscribe(one.subscription, one.queue.terms(self._settings), now=now)
                 self._made.add(one.queue.name)
+
+    def _is_made(self, topic: str) -> bool:
+        """Whether nothing is left to be made of a topic; of one that is not declared, nothing is."""
+        subscriptions = self._registry.topics.get(topic)
+        if subscriptions is None:
+            return True
+        return topic in self._made_topics and all(
+            one.queue.name in self._made for one in subscriptions.values()
+        )
 
     # Send
 

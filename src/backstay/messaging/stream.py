@@ -11,11 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from backstay.domain.stream import Appended, EventRecord, NewEvent, Slice, Stream, StreamStanding
+from backstay.domain.stream import (
+    Appended,
+    EventRecord,
+    GroupStanding,
+    NewEvent,
+    Slice,
+    Stream,
+    StreamStanding,
+)
 from backstay.errors import BackstayError
 
 #: Called with the names of streams to which something was appended; None: to any of them.
 Caller = Callable[[frozenset[str] | None], None]
+
+
+class Standings(Protocol):
+    """Who knows how far groups have got: the state store's ``groups``."""
+
+    async def standings(self, stream: str) -> list[GroupStanding]: ...
 
 
 class Log(Protocol):
@@ -37,6 +51,12 @@ class Log(Protocol):
 
     async def stream(self, name: str) -> Stream:
         """Raises UnknownStream."""
+
+    async def identity(self, stream: str) -> str:
+        """What no other stream was ever called, also none of the same name. Raises UnknownStream.
+
+        A checkpoint is kept with it: in another log the same offset is another event.
+        """
 
     async def standings(
         self, *, names: Sequence[str] | None = None, after: str = "", limit: int

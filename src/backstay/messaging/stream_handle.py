@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from backstay.definitions.pipelines import Pipeline
-from backstay.domain.stream import Appended, Event
+from backstay.domain.stream import Appended, Event, Unread
 from backstay.errors import BackstayError, InvalidDefinition
 from backstay.messaging.streams import Streams, as_event
 
@@ -54,6 +54,14 @@ class StreamHandle:
         await self._streams().make(self.name)
         found = await self._streams().read(self.name, partition, start=start, limit=limit)
         return [as_event(record) for record in found.events]
+
+    async def unread(self, group: str, *, key: str, limit: int = READ_USUAL) -> Unread:
+        """The events of ``key`` among the next ``limit`` that a group has yet to pass in the key's partition.
+
+        For whoever must know whether something is still under way. When ``more`` is set, there may be some
+        beyond those that were looked through.
+        """
+        return await self._streams().unread(self.name, group, key=key, limit=limit)
 
     def source(self, group: str, *, readers: int = 1) -> Pipeline:
         """Begin a pipeline that reads this stream for a group, wherever the role ``ingest`` runs.

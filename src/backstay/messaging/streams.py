@@ -19,18 +19,23 @@ from backstay.domain.stream import (
     Appended,
     Event,
     EventRecord,
+    Group,
     NewEvent,
     Slice,
     Stream,
     StreamStanding,
+    Unread,
     checked_headers,
     checked_key,
     checked_stream,
+    partition_of,
+    slot_of_name,
 )
 from backstay.domain.task import check_id
-from backstay.errors import BackstayError, InvalidRequest, UnknownStream
+from backstay.errors import BackstayError, Closed, InvalidRequest, UnknownStream
 from backstay.messaging.bell import Bell
-from backstay.messaging.stream import Log
+from backstay.messaging.stream import Log, Standings
+from backstay.observe import appended
 from backstay.settings import Settings
 
 _NO_HEADERS: Final[Mapping[str, str]] = {}
@@ -41,8 +46,17 @@ _decode: Final = msgspec.json.Decoder().decode
 class Streams:
     """The streams of one log. What the application declares is made when it is first used."""
 
-    def __init__(self, log: Log, registry: Registry, *, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self,
+        log: Log,
+        registry: Registry,
+        *,
+        settings: Settings,
+        clock: Clock,
+        groups: Standings | None = None,
+    ) -> None:
         self.log = log
+        self._groups = groups
         self.bell = Bell(log.listen)
         self._registry = registry
         self._settings = settings
@@ -61,11 +75,14 @@ class Streams:
 
     async def make(self, name: str) -> None:
         """Make the stream of this name if the application declares it, once."""
-        declared = self._registry.streams.get(name)
-        if declared is None or name in self._made:
+        if self.is_made(name):
             return
-        await self.declare(await self._terms(declared))
+        await self.declare_as(self._registry.streams[name])
         self._made.add(name)
+
+    async def declare_as(self, declared: StreamDefinition) -> bool:
+        """Make a stream as declared, or let its terms count for it; whether it is new. Raises Conflict."""
+        return await self.declare(await self._terms(declared))
 
     async def _terms(self, declared: StreamDefinition) -> Stream:
         """With the partitions that the stream has, if the application leaves that open."""
@@ -115,7 +132,12 @@ class Streams:
         for begin in range(0, len(events), APPEND_MAX):
             part = events[begin : begin + APPEND_MAX]
             answers += await self.log.append(stream, part, now=self._clock.now())
+        count_appended(stream, answers)
         return answers
+
+    def is_made(self, name: str) -> bool:
+        """Whether ``make`` has nothing to do for this name."""
+        return name in self._made or name not in self._registry.streams
 
     def new_event(
         self,
@@ -152,6 +174,31 @@ class Streams:
             raise InvalidRequest(f"an offset is {start}; it must be 0 or more")
         return await self.log.read(stream, partition, start=start, limit=limit, bytes_max=bytes_max)
 
+    async def unread(self, stream: str, group: str, *, key: str, limit: int) -> Unread:
+        """The events of ``key`` among the next ``limit`` that a group has yet to pass in its partition.
+
+        Raises UnknownStream. A group that never read anything has yet to pass all of them.
+        """
+        checked_limit(limit)
+        partition = partition_of(_keyed(key), (await self.known(stream)).partitions, turn=0)
+        offset = await self._checkpoint(Group(stream, group), partition, key)
+        found: list[Event] = []
+        while limit > 0:
+            part = await self.log.read(stream, partition, start=offset, limit=limit, bytes_max=READ_BYTES_MAX)
+            if not part.events:
+                return Unread(found, more=False)
+            found += [as_event(record) for record in part.events if record.key == key]
+            offset, limit = part.next, limit - len(part.events)
+        return Unread(found, more=True)
+
+    async def _checkpoint(self, group: Group, partition: int, key: str) -> int:
+        """How far the group has got with what it has to do for the key."""
+        if self._groups is None:
+            raise Closed("how far groups have got is known in the state store; there is none here")
+        standings = await self._groups.standings(group.stream)
+        slots = [one for one in standings if (one.group, one.partition) == (group, partition)]
+        return (slots[slot_of_name(key, len(slots))].checkpoint or 0) if slots else 0
+
     async def find(self, name: str) -> Stream | None:
         """The stream of this name as it is in the log, if it is."""
         try:
@@ -159,11 +206,24 @@ class Streams:
         except UnknownStream:
             return None
 
+    async def known(self, name: str) -> Stream:
+        """The stream of this name, which is made if the application declares it. Raises UnknownStream."""
+        await self.make(check_id(name, name="name of the stream"))
+        return await self.log.stream(name)
+
     async def standings(
         self, *, names: Sequence[str] | None = None, after: str = "", limit: int
     ) -> list[StreamStanding]:
         """Streams in the order of their names, with what is in their partitions."""
         return await self.log.standings(names=names, after=after, limit=limit)
+
+
+def count_appended(stream: str, answers: Iterable[Appended | BackstayError]) -> None:
+    appended[stream] += sum([type(one) is Appended and not one.duplicate for one in answers])
+
+
+def _keyed(key: str) -> NewEvent:
+    return NewEvent(body=b"", key=checked_key(key))
 
 
 def as_event(record: EventRecord) -> Event:

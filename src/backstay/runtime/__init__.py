@@ -7,10 +7,12 @@ running    the roles inside this process, one instance after the other
 interpreter  how Python itself is set while they run
 once       one round of the supervisor, for cron or a job
 http       the HTTP interface: a socket, and a server that answers on it
+protocol, fast_lane  HTTP/1.1 on one connection, and the short way through it
 lifespans  what mounted applications do before the first request and after the last
+open_files   how many of them the interface may have, and so how many connections
 server     a process that serves until it is told to stop
 
-Nothing else in the package knows of two roles at once. The last three are not imported from here: who runs
+Nothing else in the package knows of two roles at once. The last six are not imported from here: who runs
 an application in a script needs no HTTP server.
 """
 

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, Final
 
 import uvicorn
@@ -16,6 +17,7 @@ from backstay.api.ports import Ports
 from backstay.client import Client
 from backstay.definitions.mounts import AsgiApplication
 from backstay.errors import InvalidSetting, Unavailable
+from backstay.runtime.fast_lane import FastProtocol
 from backstay.runtime.protocol import CONNECTIONS_IN_RESERVE, HEAD_SECONDS, BoundedProtocol
 from backstay.runtime.running import Running
 from backstay.settings import Settings
@@ -71,9 +73,10 @@ def _config(
     tls: dict[str, Any] = {}
     if settings.tls_cert:
         tls = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
+    interface = api.build(ports)
     config = uvicorn.Config(
-        api.build(ports),
-        http=BoundedProtocol,
+        interface.application,
+        http=protocol_of(interface),
         ws="none",
         lifespan="off",
         # The application logs what matters; a request that was answered does not.
@@ -96,6 +99,11 @@ def _config(
             f"tls_cert {settings.tls_cert!r} and tls_key {settings.tls_key!r} cannot be used: {error}"
         ) from error
     return config
+
+
+def protocol_of(interface: api.Interface) -> Any:
+    """What uvicorn makes connections with."""
+    return BoundedProtocol if interface.fast_lane is None else partial(FastProtocol, lane=interface.fast_lane)
 
 
 @contextmanager

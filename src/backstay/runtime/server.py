@@ -12,6 +12,7 @@ from backstay.client import Client
 from backstay.definitions.registry import Registry
 from backstay.runtime.http import answering, listen
 from backstay.runtime.lifespans import started
+from backstay.runtime.open_files import with_room
 from backstay.runtime.roles import Role, Roles
 from backstay.runtime.running import Running
 from backstay.settings import Settings
@@ -32,6 +33,7 @@ async def serve(
     ``ready`` is called once everything is up, with the address of the HTTP interface if there is one.
     ``running_with`` surrounds the time in which there is a client to work with.
     """
+    settings = with_room(settings) if Role.API in roles else settings
     stop = asyncio.Event()
     with _stopping_on_signals(stop):
         async with AsyncExitStack() as parts:

@@ -63,9 +63,12 @@ class AgentReport(msgspec.Struct, frozen=True, kw_only=True):
 
     in_flight: int
     waiting: int
+    # How many may be in flight now, and at most if that follows a pace.
     concurrency: int | None
     breaker: BreakerState
     open_until: datetime | None
+    # A process of a release before there was a pace does not tell.
+    concurrency_max: int | None = None
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ import msgspec
 
 from backstay.domain.audit import Act
 from backstay.domain.lease import Owner
+from backstay.domain.message import NewMessage
 from backstay.domain.ownership import Claim, Ownership
 from backstay.domain.stream import EventRecord, Group, GroupStanding, Holding, NewQuarantined, Quarantined
 from backstay.domain.task import NewTask
@@ -29,6 +30,13 @@ class Start(msgspec.Struct, frozen=True):
     event: EventRecord
 
 
+class Send(msgspec.Struct, frozen=True):
+    """A message to a queue, and the event that it was made of."""
+
+    message: NewMessage
+    event: EventRecord
+
+
 class Advance(msgspec.Struct, frozen=True, kw_only=True):
     """What a holder made of events of its partition, and how far it has got with that."""
 
@@ -36,6 +44,8 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True):
     # The next offset to read after a crash: everything below is finished. None: as before.
     to: int | None = None
     starts: Sequence[Start] = ()
+    # One of an event at most. Only of events below ``to``, so that none is sent before its position is kept.
+    messages: Sequence[Send] = ()
     quarantined: Sequence[NewQuarantined] = ()
     # Ids of events in quarantine that were resubmitted, and have been processed now, one way or the other.
     settled: Sequence[int] = ()
@@ -46,8 +56,10 @@ class Advanced(msgspec.Struct, frozen=True, kw_only=True):
 
     # Tasks that are new. The others were there before: their events came twice.
     started: int = 0
-    # Tasks that cannot be entered, as a rule since their id belongs to another one: their events were set
-    # aside.
+    # Messages that are new. The others were sent before.
+    sent: int = 0
+    # Tasks that cannot be entered, as a rule since their id belongs to another one, and messages that their
+    # queue does not take: their events were set aside.
     conflicts: int = 0
 
 
@@ -63,6 +75,7 @@ class Groups(Protocol):
         partitions: int,
         readers: int = 1,
         claim: Claim | None = None,
+        log: str,
         owner: Owner,
         lease: timedelta,
         now: datetime,
@@ -70,19 +83,25 @@ class Groups(Protocol):
         """Say that ``owner`` reads for a group until it leaves, or ends; a partition has ``readers`` units.
 
         The number of readers changes when nobody else reads: then each unit begins where the slowest of its
-        partition was. Raises ReadersDiffer until then, and LeaseLost when ``owner`` was declared dead.
+        partition was. Raises ReadersDiffer until then; OtherLog as ``ownership`` does; and LeaseLost when
+        ``owner`` was declared dead.
         """
 
     async def leave(self, group: Group, *, owner: Owner) -> None:
         """What ``owner`` holds is shared out among the others from now on; it may finish what is in hand."""
 
-    async def ownership(self, group: Group, *, owner: Owner, lease: timedelta, now: datetime) -> Ownership:
+    async def ownership(
+        self, group: Group, *, log: str, owner: Owner, lease: timedelta, now: datetime
+    ) -> Ownership:
         """Who reads for a group, and who holds what, as ``owner`` sees it.
 
-        An instance that ended, or gave no sign of life for ``lease``, is no member and no holder.
+        An instance that ended, or gave no sign of life for ``lease``, is no member and no holder. ``log`` is
+        the identity of what is read: raises OtherLog when the group has got anywhere in another one.
         """
 
-    async def take(self, units: Sequence[GroupStanding], *, owner: Owner, now: datetime) -> list[Holding]:
+    async def take(
+        self, units: Sequence[GroupStanding], *, log: str, owner: Owner, now: datetime
+    ) -> list[Holding]:
         """Take units that have not changed hands since they were seen like this; those that were taken.
 
         Their epochs move on: whoever held one is refused from then on. One that is just being written to
@@ -97,14 +116,16 @@ class Groups(Protocol):
     async def advance(
         self, advances: Sequence[Advance], *, owner: Owner, quarantine_max: int, now: datetime
     ) -> list[Advanced | BackstayError]:
-        """Enter tasks, set events aside and move checkpoints on: each advance entirely or not at all.
+        """Enter tasks, send messages, set events aside, move checkpoints on: each entirely or not at all.
 
         A checkpoint never moves back, and an event is set aside once, however often that is said. A task
         that is there already counts as entered; where its id belongs to another one, its event is set
-        aside instead. All of it may be said again after any failure.
+        aside instead. A message is sent if its event lies beyond the checkpoint, or leaves the quarantine
+        with this advance: otherwise it was sent before. All of it may be said again after any failure.
 
-        An answer may be LeaseLost, when the holding was lost, or QuarantineFull, when more than
-        ``quarantine_max`` events of the group would be set aside; others advance all the same.
+        An answer may be LeaseLost, when the holding was lost; QuarantineFull, when more than
+        ``quarantine_max`` events of the group would be set aside; QueueFull or UnknownQueue, when not every
+        message can be sent. Others advance all the same.
         """
 
     async def standings(self, stream: str) -> list[GroupStanding]:
@@ -113,7 +134,7 @@ class Groups(Protocol):
     async def forget(self, group: Group, *, act: Act, now: datetime) -> None:
         """Forget a group that nobody reads for any more, with its quarantine. In the audit trail.
 
-        Raises UnknownGroup, and Conflict while a live instance holds a partition for it.
+        Raises UnknownGroup, and Conflict while a live instance reads for it.
         """
 
     # What was set aside

@@ -165,6 +165,11 @@ class Posting:
             self._errors[place] = QueueFull(queue.name, limit=queue.max_messages, retry_after=RETRY_AFTER)
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether there is something for which there is no room."""
+        return bool(self._outside)
+
+    @property
     def alerts(self) -> list[NewAlert]:
         """Of the queues that refused something, in the order of their names."""
         full = {error.queue: error.limit for error in self._errors.values() if isinstance(error, QueueFull)}

@@ -18,7 +18,8 @@ from backstay.store.rows import Row
 
 #: So much that is due is dealt with on the way of one receive; the next goes on with it.
 SWEPT_MAX: Final = 1_000
-#: So many ids whose time is over are forgotten with each batch that remembers some.
+#: So many ids whose time is over are forgotten with each batch that remembers some; twice as many as it
+#: remembers, if that is more.
 FORGOTTEN_MAX: Final = 1_000
 
 

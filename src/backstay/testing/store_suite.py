@@ -19,6 +19,7 @@ from backstay.testing.promises.accepting import AcceptPromises
 from backstay.testing.promises.advancing import AdvancePromises
 from backstay.testing.promises.alerts import AlertPromises
 from backstay.testing.promises.arrows import ArrowPromises
+from backstay.testing.promises.bridging import BridgePromises
 from backstay.testing.promises.children import ChildPromises
 from backstay.testing.promises.claims import ClaimPromises
 from backstay.testing.promises.controls import ControlPromises
@@ -67,6 +68,7 @@ class StoreSuite(
     HoldingPromises,
     MembershipPromises,
     AdvancePromises,
+    BridgePromises,
     QuarantinePromises,
 ):
     """Everything that a state store promises."""

@@ -1,4 +1,4 @@
-"""What is no delivery request is refused with a problem that names the field, and no task is created."""
+"""What is no delivery request is refused with a problem that names the field, and no event is appended."""
 
 from __future__ import annotations
 
@@ -154,6 +154,7 @@ async def test_a_body_that_is_too_large_is_refused(front: DronePlatform, announc
     ("method", "path", "status"),
     [
         ("GET", "/api/deliveryrequests", 405),
+        ("POST", "/api/deliveryrequests/one", 405),
         ("DELETE", "/api/deliveries/one", 405),
         ("GET", "/api/nowhere", 404),
         ("GET", "/api", 404),
@@ -169,8 +170,8 @@ async def test_a_path_or_method_that_is_not_there_is_a_problem_as_well(
 
 
 async def posted(front: DronePlatform, body: Any = msgspec.UNSET, **options: Any) -> Answer:
-    """The answer to a request that must not leave a task behind."""
-    known = await front.tasks()
+    """The answer to a request that must not leave an event behind."""
+    known = await front.stream.events()
     answer = await front.ask("POST", f"{front.url}/api/deliveryrequests", body, **options)
-    assert await front.tasks() == known, answer
+    assert await front.stream.events() == known, answer
     return answer

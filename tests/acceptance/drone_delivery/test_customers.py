@@ -162,6 +162,7 @@ async def test_other_content_under_a_key_that_was_used_is_refused(platform: Dron
 
     assert (refused.status, refused.problem) == (422, "about:blank")
     assert "Idempotency-Key" in refused.detail
+    await platform.until(order_of(first), "processed")
     assert await tasks_of(platform, request) == [first.json["deliveryId"]]
 
 

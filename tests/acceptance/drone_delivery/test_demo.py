@@ -208,7 +208,7 @@ ORDER = {
 def test_without_load_it_takes_requests_of_ones_own_until_it_is_stopped(demo: Demo):
     handed_in = demo.post("/api/deliveryrequests", ORDER)
     until = time.monotonic() + 30
-    while demo.get(f"/v1/tasks/{handed_in['deliveryId']}")["state"] != "processed":
+    while "droneId" not in demo.get(f"/api/deliveries/{handed_in['deliveryId']}"):
         assert time.monotonic() < until
         time.sleep(0.1)
 

@@ -107,6 +107,8 @@ async def test_a_service_that_hangs_is_cut_off_at_the_complete_by_and_holds_up_n
             asyncio.TaskGroup() as meanwhile,
         ):
             first = await platform.place(new_request())
+            # From the stream they are taken up in any order, and only so many wait for the service at once.
+            await platform.until_step(first, "schedule_drone", holds=lambda step: step["state"] == "running")
             cut_off = meanwhile.create_task(seconds_until_cut_off(platform, first))
             others = await platform.place_all([new_request() for _ in range(MANY)])
 

@@ -10,6 +10,7 @@ import pytest
 from backstay.domain.stream import Appended
 from backstay.messaging.embedded import EmbeddedLog, writer
 from backstay.messaging.embedded.tables import Tables
+from backstay.sql.sqlite import others
 from backstay.testing import ManualClock
 from backstay.testing.promises.feed import Feed
 from backstay.testing.promises.reading import Ear
@@ -70,7 +71,7 @@ async def test_nobody_who_only_appends_looks_whether_others_did(
     log: EmbeddedLog, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ):
     looks: list[object] = []
-    monkeypatch.setattr(writer, "_data_version", looks.append)
+    monkeypatch.setattr(others, "data_version", looks.append)
 
     for number in range(5):
         await feed.put(number)

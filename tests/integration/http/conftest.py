@@ -12,6 +12,8 @@ import pytest
 
 from backstay import App
 from backstay.domain.task import TaskRecord
+from backstay.messaging.embedded import EmbeddedLog
+from backstay.messaging.stream import Log
 from backstay.store.base import Runnable, Store
 from backstay.testing.promises.holder import RUN_TIME, Holder, submitted
 from tests.support.databases import SqliteDatabase
@@ -60,13 +62,21 @@ async def store(sqlite_database: SqliteDatabase) -> AsyncIterator[Store]:
     await store.close()
 
 
+@pytest.fixture
+async def log(sqlite_database: SqliteDatabase) -> AsyncIterator[Log]:
+    log = EmbeddedLog(f"sqlite:///{sqlite_database.path.with_name('streams.db')}")
+    await log.open()
+    yield log
+    await log.close()
+
+
 Serve = Callable[..., AbstractAsyncContextManager[Served]]
 
 
 @pytest.fixture
-def serve(store: Store, app: App) -> Serve:
+def serve(store: Store, log: Log, app: App) -> Serve:
     """Serves the store with other settings than usual."""
-    return partial(serving, store, app.registry)
+    return partial(serving, store, app.registry, log=log)
 
 
 @pytest.fixture

@@ -62,11 +62,11 @@ async def test_a_method_that_a_path_does_not_take_is_refused_with_those_it_does(
 async def test_head_says_what_get_would(served: Served):
     await served.put("/v1/tasks/t", {"workflow": "anything"})
     await served.put("/v1/queues/q")
-    paths = [
-        route.path.replace("{id}", "t").replace("{queue}", "q") for route in ROUTES if route.method == "GET"
-    ]
+    await served.put("/v1/streams/s")
+    names = {"id": "t", "queue": "q", "stream": "s", "partition": 0}
+    paths = [route.path.format_map(names) for route in ROUTES if route.method == "GET"]
 
-    for path in (path for path in paths if not path.endswith("events")):
+    for path in (path for path in paths if path != "/v1/tasks/t/events"):
         got, head = await served.get(path), await served.ask("HEAD", path)
         assert (head.status, head.body) == (got.status, b"") == (200, b""), path
         assert head.headers["Content-Type"] == got.headers["Content-Type"]

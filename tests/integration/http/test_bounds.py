@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from backstay.runtime import protocol
-from backstay.runtime.protocol import HEAD_BYTES_MAX, PIECE_BYTES
+from backstay.runtime.protocol import HEAD_BYTES_MAX, PIECE_BYTES, BoundedProtocol
 from tests.integration.http.conftest import Serve
-from tests.support.serving import HOST, Served
+from tests.support.running import comes_true, eventually
+from tests.support.serving import HOST, Answer, Served
 
 FIRST_LINE = b"GET /healthz HTTP/1.1\r\n"
 HEAD = FIRST_LINE + f"Host: {HOST}\r\n\r\n".encode()
@@ -31,15 +32,18 @@ class Wire:
 
     async def status(self) -> int:
         """The status of the next answer, which is read to its end."""
+        return (await self.answer()).status
+
+    async def answer(self) -> Answer:
         async with asyncio.timeout(5):
-            head = await self._reader.readuntil(b"\r\n\r\n")
-            [length] = [
-                int(line.partition(b":")[2])
-                for line in head.splitlines()
-                if line.lower().startswith(b"content-length:")
-            ]
-            await self._reader.readexactly(length)
-        return int(head.split()[1])
+            head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            status_line, *lines = head.rstrip().split("\r\n")
+            headers = {name.title(): value for name, value in (line.split(": ", 1) for line in lines)}
+            body = await self._reader.readexactly(int(headers["Content-Length"]))
+        return Answer(int(status_line.split()[1]), headers, body)
+
+    def leave(self) -> None:
+        self._writer.close()
 
     async def is_closed(self, *, within: float = 5) -> bool:
         """Whether the server closes it in time, with nothing more to say."""
@@ -194,17 +198,158 @@ async def test_silent_connections_keep_nobody_from_asking(serve: Serve, reserve:
         assert (await served.get("/v1/tasks")).status == 200
 
 
-async def test_only_so_many_connections_may_be_open(serve: Serve, reserve: int):
-    async with serve(connections_max=3) as served:
-        async with AsyncExitStack() as stack:
-            opened = [await stack.enter_async_context(wire(served)) for _ in range(3 + reserve)]
-            one_more = await stack.enter_async_context(wire(served))
-            assert await one_more.is_closed()
-            await opened[-1].send(HEAD)
-            assert await opened[-1].status() == 200
-        await asyncio.sleep(0.05)
+@pytest.fixture
+async def crowded(serve: Serve, reserve: int) -> AsyncIterator[tuple[Served, list[Wire]]]:
+    """A server with as many connections as there may be, none of which says anything."""
+    async with serve(connections_max=3) as served, AsyncExitStack() as stack:
+        yield served, [await stack.enter_async_context(wire(served)) for _ in range(3 + reserve)]
 
-        assert (await served.get("/healthz")).status == 200
+
+LIST = HEAD.replace(b"/healthz", b"/v1/tasks")
+
+Crowd = tuple[Served, list[Wire]]
+
+
+async def test_past_the_limit_of_connections_a_request_is_told_to_come_again(crowded: Crowd):
+    served, before = crowded
+    async with wire(served) as one_more:
+        await one_more.send(LIST)
+        refused = await one_more.answer()
+
+        assert (refused.status, refused.problem, refused.headers["Retry-After"]) == (503, "busy", "1")
+        assert "connections_max" in refused.detail
+        for one in before:
+            await one.send(LIST)
+            assert await one.status() == 200
+
+
+async def test_past_the_limit_of_connections_health_is_told_all_the_same(crowded: Crowd):
+    served, _ = crowded
+    async with wire(served) as one_more:
+        for path in (b"/healthz", b"/readyz"):
+            await one_more.send(HEAD.replace(b"/healthz", path))
+            assert await one_more.status() == 200
+
+
+async def test_who_came_too_late_hears_of_it_although_their_body_is_still_under_way(crowded: Crowd):
+    served, _ = crowded
+    async with wire(served) as one_more:
+        await one_more.send(
+            f"POST /v1/tasks HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 1000000\r\n\r\n".encode()
+        )
+        assert await one_more.status() == 503
+
+        await one_more.send(b"x" * 1_000_000 + HEAD)
+        assert await one_more.status() == 200
+
+
+async def test_who_came_too_late_is_served_once_others_have_left(crowded: Crowd):
+    served, before = crowded
+    async with wire(served) as one_more:
+        await one_more.send(LIST)
+        assert await one_more.status() == 503
+
+        before[0].leave()
+
+        async def asked_again() -> int:
+            await one_more.send(LIST)
+            return await one_more.status()
+
+        assert await eventually(asked_again, lambda status: status == 200)
+
+
+async def test_who_came_too_late_and_says_nothing_does_not_stay(
+    crowded: Crowd, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(protocol, "CROWDED_HEAD_SECONDS", 0.1)
+    served, before = crowded
+    async with wire(served) as one_more:
+        assert await one_more.is_closed(within=2)
+        await before[0].send(HEAD)
+        assert await before[0].status() == 200
+
+
+async def test_beyond_a_hard_bound_a_connection_is_closed_at_once(
+    crowded: Crowd, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(protocol, "CONNECTIONS_TURNED_AWAY", 1)
+    served, _ = crowded
+    async with wire(served) as turned_away, wire(served) as one_more:
+        assert await one_more.is_closed()
+        await turned_away.send(HEAD)
+        assert await turned_away.status() == 200
+
+
+# Who sends faster than we work is not read
+
+
+class Slow:
+    """Answers requests one by one, when the test says so, and sees what the protocol has taken in."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, served: Served) -> None:
+        self.go_on = asyncio.Event()
+        self.asked = 0
+        self.connections: list[BoundedProtocol] = []
+        made = BoundedProtocol.connection_made
+
+        def remembered(connection: BoundedProtocol, transport: asyncio.Transport) -> None:
+            made(connection, transport)
+            self.connections.append(connection)
+
+        async def backlog(*, at_most: int) -> int:
+            self.asked += 1
+            await self.go_on.wait()
+            return 0
+
+        monkeypatch.setattr(BoundedProtocol, "connection_made", remembered)
+        monkeypatch.setattr(served.store, "backlog", backlog)
+
+
+@pytest.fixture
+def slow(served: Served, monkeypatch: pytest.MonkeyPatch) -> Slow:
+    return Slow(monkeypatch, served)
+
+
+POST = f"POST /v1/tasks HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\n".encode()
+
+
+async def test_of_requests_behind_one_that_is_under_way_few_are_read(served: Served, slow: Slow):
+    body, number, few = b'{"workflow": "anything"}', 8_000, PIECE_BYTES // len(HEAD) + 1
+    async with wire(served) as one:
+        sending = asyncio.create_task(
+            one.send(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body + HEAD * number)
+        )
+        await comes_true(lambda: slow.asked == 1)
+        await asyncio.sleep(0.1)
+        [connection] = slow.connections
+        assert len(connection.pipeline) <= few
+        assert not connection.transport.is_reading()
+
+        slow.go_on.set()
+        assert await one.status() == 202
+        for _ in range(number):
+            assert await one.status() == 200
+            assert len(connection.pipeline) <= few
+        await sending
+
+
+async def test_a_body_behind_a_request_that_is_under_way_is_not_read(served: Served, slow: Slow):
+    size = 1_000_000
+    body = b'{"workflow": "anything", "input": "%s"}' % (b"x" * size)
+    async with wire(served) as one:
+        sending = asyncio.create_task(
+            one.send((POST + b"Content-Length: %d\r\n\r\n" % len(body) + body) * 2 + HEAD)
+        )
+        await comes_true(lambda: slow.asked == 1)
+        await asyncio.sleep(0.1)
+        [connection] = slow.connections
+        [(waiting, _)] = connection.pipeline
+        assert len(waiting.body) <= PIECE_BYTES
+        assert not connection.transport.is_reading()
+
+        slow.go_on.set()
+        assert [await one.status() for _ in range(3)] == [202, 202, 200]
+        await sending
 
 
 async def test_only_so_many_requests_may_be_under_way_and_health_is_told_all_the_same(serve: Serve):

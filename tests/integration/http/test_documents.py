@@ -84,7 +84,16 @@ async def test_metrics_are_counted_per_process(served: Served, alice: Holder):
     stands = AgentReport(
         in_flight=0, waiting=0, concurrency=None, breaker=BreakerState.OPEN, open_until=served.clock.now()
     )
-    await served.store.beat(alice.owner, now=served.clock.now(), report=Report(agents={"bank": stands}))
+    paced = AgentReport(
+        in_flight=0,
+        waiting=0,
+        concurrency=7,
+        breaker=BreakerState.CLOSED,
+        open_until=None,
+        concurrency_max=50,
+    )
+    report = Report(agents={"bank": stands, "drone": paced})
+    await served.store.beat(alice.owner, now=served.clock.now(), report=report)
     before = await _metrics(served)
     emit(LATE_REPLY)
     after = await _metrics(served)
@@ -93,6 +102,8 @@ async def test_metrics_are_counted_per_process(served: Served, alice: Holder):
     assert "backstay_recoveries_total" in after
     assert after["backstay_backlog"] == 1
     assert after['backstay_breaker_open{agent="bank"}'] == 1
+    assert after['backstay_agent_concurrency{agent="drone"}'] == 7
+    assert 'backstay_agent_concurrency{agent="bank"}' not in after
 
 
 async def _metrics(served: Served) -> dict[str, float]:

@@ -230,6 +230,7 @@ async def test_agents_are_listed_with_the_processes_that_have_them(served: Serve
     assert (agent["name"], agent["paused"], agent["forced_breaker"]) == ("bank", False, None)
     [instance] = agent["instances"]
     assert (instance["id"], instance["in_flight"], instance["breaker"]) == ("alice", 2, "closed")
+    assert (instance["concurrency"], instance["concurrency_max"]) == (4, 4)
 
 
 @pytest.mark.usefixtures("reported")

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from backstay.api.bodies import MARGIN_BYTES, NESTING_MAX
+from backstay.api.bodies import MARGIN_BYTES
+from backstay.domain.jsontext import NESTING_MAX
 from backstay.domain.message import Queue
 from backstay.errors import StoreUnavailable
 from tests.integration.http.conftest import Serve

@@ -105,12 +105,13 @@ class Schema:
 
         await eventually(waiting, lambda number: number > 0, what=f"{text} waiting for a lock")
 
-    async def idle_in_transaction(self) -> None:
+    async def idle_in_transaction(self, *, state: str = "idle in transaction") -> None:
         """Come back once somebody has a transaction open and does nothing."""
         await eventually(
             lambda: self.rows(
                 "SELECT pid FROM pg_stat_activity"
-                " WHERE state = 'idle in transaction' AND position($1 in query) > 0",
+                " WHERE state = $1 AND wait_event = 'ClientRead' AND position($2 in query) > 0",
+                state,
                 self.name,
             ),
             lambda found: found,

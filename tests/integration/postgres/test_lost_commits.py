@@ -146,7 +146,7 @@ async def test_a_partition_is_taken_once_and_its_holder_knows(
     far: PostgresStore, clock: ManualClock, alice: Holder, schema: Schema, network: Network
 ):
     reader = Reader(far, clock, alice.owner)
-    lost = network.lose("UPDATE {schema}.checkpoint SET holder")
+    lost = network.lose("WITH wanted AS MATERIALIZED")
 
     [held] = await reader.hold(0)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from backstay.client import Client
-from backstay.domain.lease import Owner
+from backstay.domain.lease import Leader, Owner
+from backstay.errors import StoreUnavailable
 from backstay.observe import INSTANCE_DEAD, LEASE_LOST, WRITE_REFUSED
 from backstay.store.base import Changes, InstanceRecord
 from backstay.store.postgres import PostgresStore
@@ -166,8 +169,34 @@ async def _journal(schema: Schema) -> list[tuple[object, ...]]:
     )
 
 
+async def between_statements(_tables: Tables) -> None:
+    """As far as the server can tell, its client thinks."""
+
+
+async def inside_a_statement(tables: Tables) -> None:
+    """The driver has sent it, and not yet its values: the server takes itself to be at work."""
+    await tables.connection.prepare(f"{tables._queries['leader'].sql} -- which is new here")
+
+
+class Stall(NamedTuple):
+    """Where a process stands still, and what the server calls that."""
+
+    stand: Callable[[Tables], Awaitable[None]]
+    state: str
+
+
+STALLS = pytest.mark.parametrize(
+    "stall",
+    [
+        pytest.param(Stall(between_statements, "idle in transaction"), id="between statements"),
+        pytest.param(Stall(inside_a_statement, "active"), id="inside a statement"),
+    ],
+)
+
+
+@STALLS
 async def test_a_process_that_stalls_inside_a_transaction_does_not_hold_up_the_others_for_long(
-    opened: OpenStore, clock: ManualClock, store: PostgresStore, schema: Schema
+    opened: OpenStore, clock: ManualClock, store: PostgresStore, schema: Schema, stall: Stall
 ):
     """Its connection stays open and says nothing; what it locked is free again after a few seconds."""
     stalled = await opened()
@@ -178,11 +207,12 @@ async def test_a_process_that_stalls_inside_a_transaction_does_not_hold_up_the_o
 
     async def stand_still(tables: Tables, _changes: Changes) -> None:
         await tables.epochs(["alice"])
+        await stall.stand(tables)
         await silence.wait()
 
     began = time.monotonic()
     standing = asyncio.create_task(stalled._session.write(stand_still))
-    await schema.idle_in_transaction()
+    await schema.idle_in_transaction(state=stall.state)
 
     leader = await seize_lead(store, now=clock.now())
 
@@ -196,6 +226,37 @@ async def test_a_process_that_stalls_inside_a_transaction_does_not_hold_up_the_o
     assert took > 1, "it was held up at all"
     standing.cancel()
     await asyncio.wait([standing])
+
+
+@STALLS
+async def test_a_leader_that_stalls_inside_a_transaction_does_not_keep_the_lead_for_long(
+    opened: OpenStore, clock: ManualClock, store: PostgresStore, schema: Schema, stall: Stall
+):
+    stalled = await opened()
+    leader = await stalled.supervision.lead("stalled", lease=LEASE, now=clock.now())
+    silence = asyncio.Event()
+
+    async def stand_still(tables: Tables, _changes: Changes) -> None:
+        await tables.run("leads", holder=leader.holder, epoch=leader.epoch, now=clock.now())
+        await stall.stand(tables)
+        await silence.wait()
+
+    standing = asyncio.create_task(stalled._session.write(stand_still))
+    await schema.idle_in_transaction(state=stall.state)
+    clock.pass_time(LEASE * 2)
+
+    async with asyncio.timeout(30):
+        next_one = await _lead_at_last(store, clock)
+
+    assert next_one == Leader(holder="next", epoch=leader.epoch + 1, until=clock.now() + LEASE)
+    standing.cancel()
+    await asyncio.wait([standing])
+
+
+async def _lead_at_last(store: PostgresStore, clock: ManualClock) -> Leader:
+    while True:
+        with contextlib.suppress(StoreUnavailable):
+            return await store.supervision.lead("next", lease=LEASE, now=clock.now())
 
 
 # Their clocks differ

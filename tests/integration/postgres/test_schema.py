@@ -236,8 +236,8 @@ async def test_what_stands_in_the_audit_trail_stays(tables: Tables, change: str)
 # Checkpoints, and what is set aside
 
 A_CHECKPOINT = (
-    "INSERT INTO checkpoint (stream, grp, partition, slot, checkpoint, holder, epoch, updated_at)"
-    " VALUES ('s', 'g', {partition}, {slot}, {checkpoint}, 'alice', {epoch}, now())"
+    "INSERT INTO checkpoint (stream, grp, partition, slot, checkpoint, log, holder, epoch, updated_at)"
+    " VALUES ('s', 'g', {partition}, {slot}, {checkpoint}, 'log', 'alice', {epoch}, now())"
 )
 
 
@@ -326,8 +326,8 @@ SELECT 1, 'm' || n, '{}', CASE WHEN n % 3 = 0 THEN 's' || n % 50 END, 0, state, 
                                  WHEN n % 5 = 0 THEN 'locked' WHEN n % 7 = 0 THEN 'waiting'
                                  WHEN n % 11 = 0 THEN 'deferred'
                                  ELSE 'ready' END) AS one (state);
-INSERT INTO checkpoint (stream, grp, partition, checkpoint, holder, epoch, updated_at)
-SELECT 's' || stream, 'g' || grp, partition, 7, 'instance-1', 1, '2030-01-01'
+INSERT INTO checkpoint (stream, grp, partition, checkpoint, log, holder, epoch, updated_at)
+SELECT 's' || stream, 'g' || grp, partition, 7, 'log', 'instance-1', 1, '2030-01-01'
   FROM generate_series(1, 10) stream, generate_series(1, 10) grp, generate_series(0, 31) partition;
 INSERT INTO group_member (stream, grp, instance)
 SELECT 's' || stream, 'g' || grp, 'instance-' || number

@@ -11,7 +11,7 @@ import pytest
 from backstay import App, Message, Permanent
 from backstay.client import Client
 from backstay.domain.message import TOO_MANY_DELIVERIES
-from backstay.ingest.consumer import Consumer
+from backstay.ingest.queues.consumer import Consumer
 from backstay.observe import MESSAGE_LOCK_LOST, counters
 from tests.support.databases import Database
 from tests.support.running import comes_true, eventually
@@ -206,6 +206,7 @@ async def test_no_more_run_at_a_time_than_declared_and_one_of_each_session(datab
     app = App("shop")
     running: Counter[str] = Counter()
     most = 0
+    three_run = asyncio.Event()
     order: dict[str, list[int]] = {}
 
     @app.consumer("orders", concurrency=3, prefetch=10)
@@ -215,7 +216,10 @@ async def test_no_more_run_at_a_time_than_declared_and_one_of_each_session(datab
         most = max(most, running.total())
         assert running[str(message.session)] == 1
         order.setdefault(str(message.session), []).append(message.body)
-        await asyncio.sleep(0.01)
+        if running.total() == 3:
+            three_run.set()
+        await three_run.wait()
+        await asyncio.sleep(0.01)  # A fourth, were it let, would begin meanwhile.
         running[str(message.session)] -= 1
 
     async with app.run(store=database.store()):

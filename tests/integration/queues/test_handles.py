@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -70,6 +72,34 @@ async def test_a_client_uses_the_queues_that_its_application_declares(database: 
         assert dead.detail == "it broke"
         with pytest.raises(UnknownQueue, match="nowhere"):
             await client.queue("nowhere").send("a")
+
+
+async def test_of_a_crowd_that_sends_first_one_makes_the_queue(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+):
+    """Each for itself, they would wait in line for a connection until their patience is at its end."""
+    app = App("shop")
+    app.queue("orders")
+    app.topic("news").subscription("all")
+
+    async with app.client(store=database.store()) as client:
+        made: list[str] = []
+        queues = client.exchange.queues
+        for verb in ("declare", "declare_topic", "subscribe"):
+            monkeypatch.setattr(queues, verb, noting(made, verb, getattr(queues, verb)))
+        orders, news = client.queue("orders"), client.topic("news")
+        await asyncio.gather(*(send(number) for number in range(100) for send in (orders.send, news.send)))
+
+        assert sorted(made) == ["declare", "declare_topic", "subscribe"]
+        assert len(await orders.receive(max=1000)) == 100
+
+
+def noting(made: list[str], verb: str, do: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def noted(*args: Any, **options: Any) -> Any:
+        made.append(verb)
+        return await do(*args, **options)
+
+    return noted
 
 
 async def test_the_settings_say_what_a_queue_does_not(database: Database):

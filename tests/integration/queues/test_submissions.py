@@ -13,8 +13,8 @@ import pytest
 from backstay import App, IdConflict, InvalidRequest, Message, Submission
 from backstay.client import Client
 from backstay.domain.message import TOO_MANY_DELIVERIES
-from backstay.ingest.keeper import Held
-from backstay.ingest.submitter import Submitter
+from backstay.ingest.queues.keeper import Held
+from backstay.ingest.queues.submitter import Submitter
 from backstay.runtime import connected
 from backstay.settings import Settings
 from backstay.store import accepting

@@ -12,9 +12,9 @@ import pytest
 from backstay.domain.states import TaskState
 from backstay.errors import StoreUnavailable, UnknownTask
 from backstay.sql.migrations import load_migrations
-from backstay.sql.sqlite import connection
+from backstay.sql.sqlite import connection, others
 from backstay.store.base import Changes
-from backstay.store.sqlite import SqliteStore, writer
+from backstay.store.sqlite import SqliteStore
 from backstay.store.supervision import Freed
 from backstay.testing import ManualClock
 from backstay.testing.promises.holder import Holder, submitted
@@ -172,7 +172,7 @@ async def test_a_write_of_another_process_is_heard_as_foreign(path: Path, store:
 async def test_a_write_of_our_own_is_not_heard_as_foreign(
     store: SqliteStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(writer, "FOREIGN_POLL_SECONDS", 0.001)  # it asks after each commit
+    monkeypatch.setattr(others, "POLL_SECONDS", 0.001)  # it asks after each commit
     heard: list[Changes] = []
     store.listen(heard.append)
 

@@ -163,8 +163,8 @@ def test_what_stands_in_the_audit_trail_stays(database: sqlite3.Connection, chan
 # Checkpoints, and what is set aside
 
 A_CHECKPOINT = (
-    "INSERT INTO checkpoint (stream, grp, partition, slot, checkpoint, holder, epoch, updated_at)"
-    " VALUES ('s', 'g', {partition}, {slot}, {checkpoint}, 'alice', {epoch}, 0)"
+    "INSERT INTO checkpoint (stream, grp, partition, slot, checkpoint, log, holder, epoch, updated_at)"
+    " VALUES ('s', 'g', {partition}, {slot}, {checkpoint}, 'log', 'alice', {epoch}, 0)"
 )
 
 

@@ -15,7 +15,7 @@ from backstay.clock import SystemClock
 from backstay.domain.stream import Slice
 from backstay.errors import StoreUnavailable
 from backstay.messaging.embedded import EmbeddedLog
-from backstay.observe import OFFSET_AHEAD, PARTITION_LOST, counters
+from backstay.observe import OFFSET_AHEAD, OTHER_LOG, PARTITION_LOST, counters
 from backstay.runtime import Running
 from backstay.settings import Settings
 from backstay.store.groups import Advance, Advanced, Groups
@@ -222,6 +222,29 @@ async def test_a_checkpoint_beyond_the_end_stops_that_partition_alone(database: 
         assert counters[OFFSET_AHEAD] == alerts + 1
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
+
+
+async def test_a_log_that_is_not_the_one_that_was_read_is_not_read(database: Database, tmp_path: Path):
+    """IR-5: also if it has grown beyond the checkpoint by now. A person decides."""
+    alerts = counters[OTHER_LOG]
+    seen: list[int] = []
+
+    async def note(event: Event) -> None:
+        seen.append(event.body)
+
+    app = through(note)
+    async with app.run(store=database.store(), **at(tmp_path), **FAST):
+        await app.stream(STREAM).append_all(events(range(4)))
+        await comes_true(lambda: len(seen) == 4)
+
+    (tmp_path / "elsewhere").mkdir()
+    async with app.run(store=database.store(), **at(tmp_path / "elsewhere"), **FAST):
+        await app.stream(STREAM).append_all(events(range(100, 120)))
+        await comes_true(lambda: counters[OTHER_LOG] == alerts + 1)
+        await app.streamroom.forget(STREAM, "g")
+        await comes_true(lambda: len(seen) == 24)
+
+    assert sorted(seen) == [*range(4), *range(100, 120)]
 
 
 async def test_the_store_may_be_away_for_a_while(database: Database, tmp_path: Path):

@@ -13,13 +13,12 @@ import pytest
 
 from backstay import App, Event
 from backstay.domain.audit import Act
-from backstay.domain.ownership import Ownership
 from backstay.domain.stream import Group, Unit, floors, slot_of
 from backstay.errors import ReadersDiffer
 from backstay.observe import PARTITION_TAKEN_AWAY, READERS_DIFFER, counters
 from backstay.testing import ManualClock
 from tests.support.databases import Database
-from tests.support.ingesting import DAY, STREAM, Process, process, quarantined, task_ids
+from tests.support.ingesting import STREAM, Process, process, quarantined, task_ids
 from tests.support.running import comes_true
 
 PARTITIONS = 6
@@ -49,19 +48,14 @@ def through(function: Any, *, partitions: int = PARTITIONS, readers: int = 1) ->
     return app
 
 
-async def ownership(reader: Process) -> Ownership:
-    group, now = Group(STREAM, "g"), reader.client._clock.now()
-    return await reader.store.groups.ownership(group, owner=reader.owner, lease=DAY, now=now)
-
-
 async def held(*readers: Process) -> list[int]:
     """How many units each holds."""
-    holders = Counter(one.holder for one in (await ownership(readers[0])).units)
+    holders = Counter(one.holder for one in (await readers[0].ownership()).units)
     return [holders[one.owner.id] for one in readers]
 
 
 async def epochs(reader: Process) -> list[int]:
-    return [one.epoch for one in (await ownership(reader)).units]
+    return [one.epoch for one in (await reader.ownership()).units]
 
 
 # Balanced

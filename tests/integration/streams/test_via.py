@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from backstay import App, Event, Permanent, Retry
-from backstay.ingest.budget import Budget
+from backstay.ingest.streams.budget import Budget
 from tests.support.databases import Database
 from tests.support.ingesting import STREAM, at, checkpoints, passed, process, quarantined
 from tests.support.running import FAST, comes_true, eventually

@@ -94,6 +94,15 @@ class EmbeddedLog:
 
         return await self._read(look, absent=UnknownStream(name))
 
+    async def identity(self, stream: str) -> str:
+        def look(tables: Tables) -> str:
+            found = tables.one("identity_of", name=stream)
+            if found is None:
+                raise UnknownStream(stream)
+            return str(found[0])
+
+        return await self._read(look, absent=UnknownStream(stream))
+
     async def standings(
         self, *, names: Sequence[str] | None = None, after: str = "", limit: int
     ) -> list[StreamStanding]:
@@ -124,7 +133,7 @@ class EmbeddedLog:
     def post(self, stream: str, events: Sequence[NewEvent], settle: Settle, *, now: datetime) -> None:
         """As ``append``, for those who would rather be called: with the answers, or with why there are none.
 
-        Takes what it is given at once. Who has much to give awaits ``room`` first.
+        Takes what it is given at once. Who can wait asks whether it ``has_room``, or awaits ``room``, first.
         """
         if not self._is_open:
             raise self._closed()
@@ -133,8 +142,12 @@ class EmbeddedLog:
         else:
             self._writer.post(_appending(stream, events, now, settle))
 
+    def has_room(self) -> bool:
+        """Whether what was handed in and is not yet durable is little enough for more."""
+        return self._writer is None or self._writer.has_room()
+
     async def room(self) -> None:
-        """Come back when what was handed in and is not yet durable is little enough for more."""
+        """Come back when it has room."""
         if self._writer is not None and not self._writer.has_room():
             await self._writer.room()
 

@@ -7,10 +7,8 @@ caller hears of its own part after the commit that holds it, on the event loop, 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sqlite3
 import threading
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +23,7 @@ from backstay.messaging.embedded.tables import Tables
 from backstay.messaging.stream import Caller
 from backstay.observe import log
 from backstay.sql.sqlite.connection import REFUSALS, translated
+from backstay.sql.sqlite.others import Others
 
 # So much may wait to be written; who has more to append waits.
 INBOX_EVENTS_MAX: Final = 100_000
@@ -33,12 +32,6 @@ INBOX_BYTES_MAX: Final = 64 * 1024 * 1024
 # Of one commit. What is more goes into the next one, so that nobody waits behind it for long.
 COMMIT_EVENTS_MAX: Final = 20_000
 COMMIT_BYTES_MAX: Final = 16 * 1024 * 1024
-
-# How often the writer asks whether another process wrote; asking costs some ten microseconds.
-FOREIGN_POLL_SECONDS: Final = 0.05
-# The same while others do write, and for a while after that.
-ATTENTIVE_POLL_SECONDS: Final = 0.005
-ATTENTIVE_SECONDS: Final = 1.0
 
 Result = TypeVar("Result")
 
@@ -71,9 +64,7 @@ class Writer:
         self._wake = threading.Event()
         self._asleep = False
         self._closing = False
-        self._seen_version = _data_version(self._connection)
-        self._look_again_at = 0.0
-        self._attentive_until = 0.0
+        self._others = Others(self._connection)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._work, name=f"backstay-writer-{path.name}", daemon=True)
         self._thread.start()
@@ -130,7 +121,7 @@ class Writer:
             # Said before we look: what is handed in after that look finds us asleep, and calls.
             self._asleep = True
             if not (self._appends or self._calls or self._closing):
-                self._wake.wait(self._poll_seconds())
+                self._wake.wait(self._others.poll_seconds if self._listeners else None)
             self._asleep = False
             if self._calls:
                 self._run(self._calls.popleft())
@@ -197,23 +188,10 @@ class Writer:
         return result
 
     def _look_around(self) -> None:
-        """Call listeners when another process wrote. SQLite does not count this connection's own commits."""
-        now = time.monotonic()
-        if now < self._look_again_at or not self._listeners:
-            return
-        with contextlib.suppress(sqlite3.Error):
-            version = _data_version(self._connection)
-            if version != self._seen_version:
-                self._seen_version = version
-                self._attentive_until = now + ATTENTIVE_SECONDS
-                self._report(partial(self._tell, None))
-        self._look_again_at = now + (self._poll_seconds() or 0.0)
-
-    def _poll_seconds(self) -> float | None:
-        if not self._listeners:
-            return None
-        attentive = time.monotonic() < self._attentive_until
-        return ATTENTIVE_POLL_SECONDS if attentive else FOREIGN_POLL_SECONDS
+        """Call listeners when another process wrote; who writes once is soon to write again."""
+        if self._listeners and self._others.wrote():
+            self._others.expect()
+            self._report(partial(self._tell, None))
 
     def _report(self, report: Callable[[], None]) -> None:
         try:
@@ -251,8 +229,3 @@ def _answer(future: asyncio.Future[Any], answer: Any) -> None:
         future.set_exception(answer)
     else:
         future.set_result(answer)
-
-
-def _data_version(connection: sqlite3.Connection) -> int:
-    version: int = connection.execute("PRAGMA data_version").fetchone()[0]
-    return version

@@ -17,6 +17,7 @@ from backstay.store.advancing import (
     Aside,
     Asked,
     Outcome,
+    Place,
     check_room,
     quarantine_alert,
     unfit,
@@ -25,10 +26,11 @@ from backstay.store.base import Changes, Submitted
 from backstay.store.group_rows import GroupShape
 from backstay.store.groups import Advanced
 from backstay.store.postgres.connection import REFUSALS
-from backstay.store.postgres.messages import call_once
+from backstay.store.postgres.messages import Messages, call_once
 from backstay.store.postgres.statuses import Statuses
 from backstay.store.postgres.submissions import enter_tasks
 from backstay.store.postgres.tables import Judged, Tables
+from backstay.store.rows import Row
 
 SHAPE: Final = GroupShape(stored=lambda instant: instant, instant=lambda stored: stored)
 
@@ -50,8 +52,9 @@ class Refused(Exception):
 class Advances:
     """Advances in one schema."""
 
-    def __init__(self, *, schema: str, statuses: Statuses, judged: Judged) -> None:
+    def __init__(self, *, schema: str, messages: Messages, statuses: Statuses, judged: Judged) -> None:
         self._quarantine = f"backstay {schema} quarantine"
+        self._messages = messages
         self._statuses = statuses
         self._judged = judged
 
@@ -84,13 +87,28 @@ class Advances:
         moved = await tables.run("move_checkpoints", now=self._judged(advancing.now), **values)
         if len(moved) != len(moves):
             raise advancing.lost
-        await tables.run_rows("settle_quarantined", advancing.settled)
+        settled = await tables.run_rows("settle_quarantined", advancing.settled)
+        if advancing.has_messages:
+            await self._send(tables, changes, advancing, moved, settled)
         if tasks := advancing.tasks:
             advancing.entered(await enter(tables, changes, tasks))
             changes.claimable = changes.claimable or advancing.claimable
         for group, aside in advancing.aside.items():
             advancing.called += await self._set_aside(tables, group, aside, limit=advancing.quarantine_max)
         return advancing.answers()
+
+    async def _send(
+        self,
+        tables: Tables,
+        changes: Changes,
+        advancing: Advancing,
+        moved: Sequence[Row],
+        settled: Sequence[Row],
+    ) -> None:
+        reached: dict[Place, int | None] = {(row[0], row[1], row[2], row[3]): row[4] for row in moved}
+        messages = advancing.unsent(reached, {(*row,) for row in settled})
+        if messages:
+            advancing.sent(await self._messages.send(tables, changes, messages, whole=True))
 
     async def _enter(self, tables: Tables, changes: Changes, tasks: Sequence[Dated]) -> list[Outcome]:
         answers = await enter_tasks(tables, changes, self._statuses, tasks)

@@ -11,7 +11,7 @@ from backstay.domain.lease import Owner
 from backstay.domain.ownership import Claim, Ownership
 from backstay.domain.stream import Group, GroupStanding, Holding, Quarantined
 from backstay.domain.target import group_target
-from backstay.errors import BackstayError, Conflict
+from backstay.errors import BackstayError, Conflict, OtherLog
 from backstay.store.advancing import Asked, weight
 from backstay.store.base import Changes
 from backstay.store.decisions import check_event_ids, check_forgettable
@@ -20,6 +20,8 @@ from backstay.store.group_rows import claim_columns, unit_columns
 from backstay.store.groups import Advance, Advanced
 from backstay.store.joining import NewUnit, units_to_make
 from backstay.store.postgres.advancing import SHAPE, Advances, Answers, Refused
+from backstay.store.postgres.forgetting import forget_ids
+from backstay.store.postgres.messages import Messages
 from backstay.store.postgres.session import Session
 from backstay.store.postgres.statuses import Statuses
 from backstay.store.postgres.supervision import PostgresSupervision
@@ -41,6 +43,7 @@ class PostgresGroups:
         supervision: PostgresSupervision,
         *,
         schema: str,
+        messages: Messages,
         statuses: Statuses,
         judged: Judged,
     ) -> None:
@@ -48,7 +51,8 @@ class PostgresGroups:
         self._supervision = supervision
         self._judged = judged
         self._group = f"backstay {schema} group"
-        self._write = Advances(schema=schema, statuses=statuses, judged=judged).write
+        self._messages = messages
+        self._write = Advances(schema=schema, messages=messages, statuses=statuses, judged=judged).write
         self._advances: Gathering[Asked, Advanced | BackstayError] = Gathering(self._advance, weigh=weight)
 
     # Who reads
@@ -60,6 +64,7 @@ class PostgresGroups:
         partitions: int,
         readers: int = 1,
         claim: Claim | None = None,
+        log: str,
         owner: Owner,
         lease: timedelta,
         now: datetime,
@@ -69,14 +74,14 @@ class PostgresGroups:
         async def operation(tables: Tables, changes: Changes) -> None:
             await tables.check_epoch(owner)
             await self._alone(tables, group)
-            seen = await self._seen(tables, group, owner=owner, lease=lease, now=now)
+            seen = await self._seen(tables, group, log=log, owner=owner, lease=lease, now=now)
             new = units_to_make(group, seen, partitions=partitions, readers=readers, me=owner.id)
             await tables.run("forget_members", all=new.anew, **of)
             if new.anew:
                 await tables.run("forget_checkpoints", **of)
             if new.units:
                 columns = dict(zip(NewUnit._fields, zip(*new.units, strict=True), strict=True))
-                await tables.run("insert_units", now=self._judged(now), **columns, **of)
+                await tables.run("insert_units", log=log, now=self._judged(now), **columns, **of)
             await tables.run("enter_member", instance=owner.id, **claim_columns(claim), **of)
             changes.ownership = True
 
@@ -89,14 +94,19 @@ class PostgresGroups:
 
         await self._session().write(operation)
 
-    async def ownership(self, group: Group, *, owner: Owner, lease: timedelta, now: datetime) -> Ownership:
+    async def ownership(
+        self, group: Group, *, log: str, owner: Owner, lease: timedelta, now: datetime
+    ) -> Ownership:
         return await self._session().read(
-            lambda tables: self._seen(tables, group, owner=owner, lease=lease, now=now)
+            lambda tables: self._seen(tables, group, log=log, owner=owner, lease=lease, now=now)
         )
 
     async def _seen(
-        self, tables: Tables, group: Group, *, owner: Owner, lease: timedelta, now: datetime
+        self, tables: Tables, group: Group, *, log: str, owner: Owner, lease: timedelta, now: datetime
     ) -> Ownership:
+        [[elsewhere]] = await tables.run("is_in_another_log", log=log, **_of(group))
+        if elsewhere:
+            raise OtherLog(group.stream, group.name)
         # After an outage everybody is late: then only who was declared dead reads no more.
         judged_by = lease if self._supervision.may_judge(lease) else _NO_LEASE
         late = self._supervision.late(lease=judged_by, now=now, spare=owner)
@@ -104,13 +114,15 @@ class PostgresGroups:
         units = await tables.run("list_units", **_of(group), **late)
         return Ownership([*map(SHAPE.member, members)], [*map(SHAPE.standing, units)])
 
-    async def take(self, units: Sequence[GroupStanding], *, owner: Owner, now: datetime) -> list[Holding]:
+    async def take(
+        self, units: Sequence[GroupStanding], *, log: str, owner: Owner, now: datetime
+    ) -> list[Holding]:
         wanted = [(*unit_columns(one), one.epoch) for one in units]
 
         async def operation(tables: Tables, changes: Changes) -> list[Holding]:
             await tables.check_epoch(owner)
             columns = dict(zip(_TAKEN, zip(*wanted, strict=True), strict=True))
-            rows = await tables.run("take_units", owner=owner.id, now=self._judged(now), **columns)
+            rows = await tables.run("take_units", log=log, owner=owner.id, now=self._judged(now), **columns)
             changes.ownership = changes.ownership or bool(rows)
             return sorted(map(SHAPE.holding, rows), key=lambda one: one.unit)
 
@@ -150,6 +162,7 @@ class PostgresGroups:
                 lambda tables, changes: self._write(tables, changes, asked, one_by_one=one_by_one)
             )
             called(alerts)
+            await forget_ids(self._session(), self._messages, now=self._judged(asked[0][1]))
             return answers  # noqa: TRY300  What comes below is about those that were refused.
         except Refused as error:
             refused = error.error

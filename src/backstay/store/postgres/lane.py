@@ -13,6 +13,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -32,13 +33,17 @@ _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 1.0
 GOODBYE_SECONDS: Final = 2.0
 
-# Set per transaction, since a pooler may hand out another session each time. A transaction that
-# its process left standing, stopped or cut off, must not hold what it locked for long. What is read
-# behind a lock must be newer than the lock, whatever isolation the database has by default.
+# So long a transaction may stand still that its process left standing, stopped or cut off.
+STANDING: Final = timedelta(seconds=5)
+
+# Set per transaction, since a pooler may hand out another session each time. One that stands still must not
+# hold what it locked for long; see also ``cut_off``. What is read behind a lock must be newer than the lock,
+# whatever isolation the database has by default.
 SETTINGS: Final = (
     # Whatever the server believes of a table that was empty a minute ago: we find rows by their keys.
     "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;"
-    " SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = '5s';"
+    " SET LOCAL lock_timeout = '1s';"
+    f" SET LOCAL idle_in_transaction_session_timeout = '{STANDING.total_seconds():.0f}s';"
 )
 BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED;" + SETTINGS
 

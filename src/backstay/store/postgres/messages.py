@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
 
 from backstay.domain.alert import NewAlert
+from backstay.domain.bound import COUNTED_ANEW_MAX
 from backstay.domain.message import TOO_MANY_DELIVERIES, Sent, Settlement
 from backstay.domain.status import Destination
 from backstay.errors import BackstayError
@@ -25,9 +27,9 @@ from backstay.store.posting import (
     as_subscribers,
     sessions,
 )
-from backstay.store.queue_news import dropped
+from backstay.store.queue_news import FORGOTTEN_MAX, dropped
 from backstay.store.queue_rows import QueueShape
-from backstay.store.rows import Row, Values
+from backstay.store.rows import Row, Values, storable
 
 SHAPE: Final = QueueShape(
     stored=lambda instant: instant,
@@ -35,6 +37,10 @@ SHAPE: Final = QueueShape(
     span=lambda time: time,
     spanned=lambda stored: stored,
 )
+
+
+# How often ids whose time is over are forgotten.
+_FORGET_SECONDS: Final = 1.0
 
 
 class Asked(Protocol):
@@ -50,6 +56,19 @@ class Messages:
         self._turns = f"backstay {schema} turns"
         self._judged = judged
         self.fullness = Fullness()
+        self._remembered = 0
+        self._forget_at = 0.0
+
+    def to_forget(self) -> int:
+        """How many ids whose time is over are to be forgotten now; none, if that was done a moment ago.
+
+        By whoever remembers some: a queue that nobody sends to need not be looked at.
+        """
+        if not self._remembered or time.monotonic() < self._forget_at:
+            return 0
+        self._forget_at = time.monotonic() + _FORGET_SECONDS
+        remembered, self._remembered = self._remembered, 0
+        return max(FORGOTTEN_MAX, 2 * remembered)
 
     async def send(
         self,
@@ -57,8 +76,13 @@ class Messages:
         changes: Changes,
         messages: Sequence[Dated],
         full: list[NewAlert] | None = None,
+        *,
+        whole: bool = False,
     ) -> list[Sent | BackstayError]:
-        """Put messages into their queues; the answer to each. Alerts of full ones are added to ``full``."""
+        """Put messages into their queues; the answer to each. Alerts of full ones are added to ``full``.
+
+        ``whole``: all that can be sent at all, or, where there is no room for one of them, nothing.
+        """
         posting = Posting(messages)
         posting.address(
             await _queues(tables, posting.queue_names), await _topics(tables, posting.topic_names)
@@ -67,8 +91,11 @@ class Messages:
             return posting.answers([], {})
         room = await self._room(tables, posting)
         if not posting.fits(room):
-            posting.keep_within(room, await _known(tables, posting))
+            known = await _known(tables, posting)
+            posting.keep_within(await self._room(tables, posting, anew=True) if whole else room, known)
             dropped(posting.dropped)
+            if whole and posting.leaves_out:
+                return posting.answers([], known)
         at = max(now for _, now in messages)
         now = self._judged(at)
         written = await self._write(tables, posting, now)
@@ -91,14 +118,16 @@ class Messages:
         times = ("enqueued_at", "visible_at", "expires_at", "until", "body")
         columns = dict(zip((*names, *times), zip(*rows, strict=True), strict=True))
         written = [(*row,) for row in await tables.run("insert_messages", **columns, now=now)]
+        self._remembered += sum(copy.until is not None for copy in posting.copies)
         self.fullness.came(Counter(key for _, key, _ in written))
         return written
 
-    async def _room(self, tables: Asked, posting: Posting) -> dict[int, int]:
-        """For how many more messages there is room in each queue that is written to."""
+    async def _room(self, tables: Asked, posting: Posting, *, anew: bool = False) -> dict[int, int]:
+        """For how many more messages there is room in each queue; ``anew``: small ones are counted."""
         room: dict[int, int] = {}
         for key, queue in posting.queues.items():
-            number = self.fullness.number(key, limit=queue.max_messages)
+            is_counted = anew and queue.max_messages <= COUNTED_ANEW_MAX
+            number = None if is_counted else self.fullness.number(key, limit=queue.max_messages)
             if number is None:
                 [counts] = await tables.run("counts_of", key=key, counted=queue.max_messages)
                 number = sum(counts)
@@ -172,7 +201,9 @@ async def call_once(tables: Asked, alerts: Iterable[NewAlert], now: datetime) ->
     return [
         one
         for one in alerts
-        if await tables.run("call_once", kind=one.kind, target=one.target, message=one.message, at=now)
+        if await tables.run(
+            "call_once", kind=one.kind, target=one.target, message=storable(one.message), at=now
+        )
     ]
 
 

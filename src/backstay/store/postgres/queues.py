@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Final
 
 from backstay.domain.alert import NewAlert
 from backstay.domain.message import (
@@ -25,13 +23,13 @@ from backstay.errors import BackstayError, UnknownQueue
 from backstay.messaging.queue import Caller
 from backstay.store.base import Changes, Listener
 from backstay.store.gathering import Gathering
+from backstay.store.postgres.forgetting import forget_ids
 from backstay.store.postgres.messages import SHAPE, Messages, call_once, held_columns
 from backstay.store.postgres.queue_care import PostgresQueueCare, queue_of
 from backstay.store.postgres.session import Session
 from backstay.store.postgres.tables import Judged, Tables
 from backstay.store.posting import Dated, KnownQueue, Verdicts, as_text, held, lost
 from backstay.store.queue_news import (
-    FORGOTTEN_MAX,
     SWEPT_MAX,
     Swept,
     called,
@@ -41,10 +39,6 @@ from backstay.store.queue_news import (
 )
 from backstay.store.queue_rows import SESSION, as_taken
 from backstay.store.rows import Row
-
-# How often ids whose time is over are forgotten.
-_FORGET_SECONDS: Final = 1.0
-
 
 #: Gives rows of messages inside a transaction.
 Give = Callable[[Tables, Changes, KnownQueue], Awaitable[list[Row]]]
@@ -67,7 +61,6 @@ class PostgresQueues(PostgresQueueCare):
             self._send, weigh=lambda new: len(new.body)
         )
         self._settlements: Gathering[Settlement, BackstayError | None] = Gathering(self._settle)
-        self._forget_at = 0.0
 
     # What there is
 
@@ -114,20 +107,8 @@ class PostgresQueues(PostgresQueueCare):
         answers = await self._session().write(operation)
         called(full)
         not_sent_again(answers)
-        await self._forget_ids(messages)
+        await forget_ids(self._session(), self.messages, now=self._judged(max(now for _, now in messages)))
         return answers
-
-    async def _forget_ids(self, messages: list[Dated]) -> None:
-        """Now and then, and by whoever remembers some: what nobody sends to need not be looked at."""
-        if time.monotonic() < self._forget_at or not any(new.named for new, _ in messages):
-            return
-        self._forget_at = time.monotonic() + _FORGET_SECONDS
-        now = self._judged(max(now for _, now in messages))
-
-        async def operation(tables: Tables, _changes: Changes) -> None:
-            await tables.run("forget_ids", now=now, limit=FORGOTTEN_MAX)
-
-        await self._session().write(operation)
 
     async def cancel(self, queue: str, sequence: int, *, now: datetime) -> bool:
         async def operation(tables: Tables, _changes: Changes) -> bool:

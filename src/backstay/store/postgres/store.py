@@ -116,6 +116,7 @@ class PostgresStore:
             lambda: self._session,
             self._supervision,
             schema=address.schema,
+            messages=self._queues.messages,
             statuses=self._statuses,
             judged=self._judged,
         )

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+import asyncpg
+
 from backstay.domain.control import Control, held_back
 from backstay.domain.intensity import pausing
 from backstay.domain.lease import Leader, Owner
 from backstay.domain.request import BrokenOff
-from backstay.errors import LeaseLost
+from backstay.errors import LeaseLost, StoreUnavailable
 from backstay.store.base import Changes
 from backstay.store.decisions import (
     FORGOTTEN_PER_ROW,
@@ -26,7 +28,7 @@ from backstay.store.decisions import (
 )
 from backstay.store.postgres.connection import Server
 from backstay.store.postgres.contact import Contact
-from backstay.store.postgres.lane import Operation
+from backstay.store.postgres.lane import STANDING, Operation
 from backstay.store.postgres.records import PostgresRecords
 from backstay.store.postgres.session import Session
 from backstay.store.postgres.tables import SHAPE, Judged, Tables
@@ -62,7 +64,12 @@ class PostgresSupervision:
             [row] = rows or await tables.run("leader")
             return SHAPE.leader(row)
 
-        return await self._session().write(operation)
+        try:
+            return await self._session().write(operation)
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, asyncpg.LockNotAvailableError):
+                await self._session().read(_cut_off)
+            raise
 
     async def step_down(self, leader: Leader, *, now: datetime) -> None:  # noqa: ARG002  Nobody is late here.
         async def operation(tables: Tables, _changes: Changes) -> None:
@@ -95,8 +102,10 @@ class PostgresSupervision:
         async def operation(tables: Tables, changes: Changes) -> Freed:
             if not self.may_judge(lease):
                 return Freed()
-            rows = await tables.run("suspects", **self.late(lease=lease, now=now, spare=spare))
-            dead = [SHAPE.instance_record(row) for row in rows]
+            late = self.late(lease=lease, now=now, spare=spare)
+            dead = [SHAPE.instance_record(row) for row in await tables.run("suspects", **late)]
+            if not dead:
+                await _free_the_late(tables, late)
             judged = self._judged(now)
             held = [
                 await tables.end_instance(Owner(one.id, one.epoch), now=judged, crashes=1) for one in dead
@@ -229,3 +238,14 @@ class PostgresSupervision:
             limit=FORGOTTEN_PER_ROW * len(recovered),
             now=self._judged(now),
         )
+
+
+async def _free_the_late(tables: Tables, late: dict[str, Any]) -> None:
+    """Somebody may be late and not buried, because a transaction of its own still holds its row."""
+    [[some]] = await tables.run("any_late", **late)
+    if some:
+        await _cut_off(tables)
+
+
+async def _cut_off(tables: Tables) -> None:
+    await tables.run("cut_off", standing=STANDING)

@@ -11,13 +11,22 @@ from backstay.domain.instants import instant, micros
 from backstay.domain.stream import Group
 from backstay.errors import BackstayError, Conflict
 from backstay.sql.sqlite.connection import REFUSALS
-from backstay.store.advancing import Advancing, Aside, Asked, check_room, quarantine_alert
+from backstay.store.advancing import (
+    Advancing,
+    Aside,
+    Asked,
+    EventPlace,
+    Move,
+    Place,
+    check_room,
+    quarantine_alert,
+)
 from backstay.store.base import Changes
 from backstay.store.group_rows import GroupShape
 from backstay.store.groups import Advanced
 from backstay.store.rows import as_json
 from backstay.store.sqlite.entering import enter_tasks
-from backstay.store.sqlite.messages import call_once
+from backstay.store.sqlite.messages import call_once, send_messages
 from backstay.store.sqlite.tables import Tables
 
 SHAPE: Final = GroupShape(stored=micros, instant=instant)
@@ -58,16 +67,26 @@ def _attempt(
 
 def _advance(tables: Tables, changes: Changes, advancing: Advancing) -> Answers:
     moves = advancing.moves
+    reached = _reached(tables, moves) if advancing.has_messages else {}
     moved = tables.run("move_checkpoints", moves=as_json(moves), now=micros(advancing.now)).rowcount
     if moved != len(moves):
         raise advancing.lost
-    if settled := advancing.settled:
-        tables.run("settle_quarantined", settled=as_json(settled))
+    settled: set[EventPlace] = set()
+    if advancing.settled:
+        settled = {*tables.run("settle_quarantined", settled=as_json(advancing.settled)).fetchall()}
+    if messages := advancing.unsent(reached, settled) if advancing.has_messages else ():
+        advancing.sent(send_messages(tables, changes, messages, whole=True))
     advancing.entered(enter_tasks(tables, changes, advancing.tasks))
     changes.claimable = changes.claimable or advancing.claimable
     for group, aside in advancing.aside.items():
         advancing.called += _set_aside(tables, group, aside, limit=advancing.quarantine_max)
     return advancing.answers()
+
+
+def _reached(tables: Tables, moves: Sequence[Move]) -> dict[Place, int | None]:
+    """How far everybody had got until now."""
+    rows = tables.run("reached_before", moves=as_json(moves)).fetchall()
+    return {(stream, group, partition, slot): reached for stream, group, partition, slot, reached in rows}
 
 
 def _set_aside(tables: Tables, group: Group, aside: Sequence[Aside], *, limit: int) -> list[NewAlert]:

@@ -13,7 +13,7 @@ from backstay.domain.lease import Owner
 from backstay.domain.ownership import Claim, Ownership
 from backstay.domain.stream import Group, GroupStanding, Holding, Quarantined
 from backstay.domain.target import group_target
-from backstay.errors import BackstayError
+from backstay.errors import BackstayError, OtherLog
 from backstay.store.advancing import Asked, weight
 from backstay.store.base import Changes, InstanceRecord
 from backstay.store.decisions import check_event_ids, check_forgettable
@@ -53,6 +53,7 @@ class SqliteGroups:
         partitions: int,
         readers: int = 1,
         claim: Claim | None = None,
+        log: str,
         owner: Owner,
         lease: timedelta,
         now: datetime,
@@ -61,12 +62,12 @@ class SqliteGroups:
 
         def operation(tables: Tables, changes: Changes) -> None:
             tables.check_epoch(owner)
-            seen = self._seen(tables, group, owner=owner, lease=lease, now=now)
+            seen = self._seen(tables, group, log=log, owner=owner, lease=lease, now=now)
             new = units_to_make(group, seen, partitions=partitions, readers=readers, me=owner.id)
             tables.run("forget_members", all=new.anew, **of)
             if new.anew:
                 tables.run("forget_checkpoints", **of)
-            tables.run("insert_units", units=as_json(new.units), now=micros(now), **of)
+            tables.run("insert_units", units=as_json(new.units), log=log, now=micros(now), **of)
             tables.run("enter_member", instance=owner.id, **claim_columns(claim), **of)
             changes.ownership = True
 
@@ -79,25 +80,32 @@ class SqliteGroups:
 
         await self._session().write(operation)
 
-    async def ownership(self, group: Group, *, owner: Owner, lease: timedelta, now: datetime) -> Ownership:
+    async def ownership(
+        self, group: Group, *, log: str, owner: Owner, lease: timedelta, now: datetime
+    ) -> Ownership:
         return await self._session().read(
-            lambda tables: self._seen(tables, group, owner=owner, lease=lease, now=now)
+            lambda tables: self._seen(tables, group, log=log, owner=owner, lease=lease, now=now)
         )
 
     def _seen(
-        self, tables: Tables, group: Group, *, owner: Owner, lease: timedelta, now: datetime
+        self, tables: Tables, group: Group, *, log: str, owner: Owner, lease: timedelta, now: datetime
     ) -> Ownership:
+        if tables.run("is_in_another_log", log=log, **_of(group)).fetchone()[0]:
+            raise OtherLog(group.stream, group.name)
         gone = as_json([one.id for one in self._dead(tables, lease=lease, now=now, spare=owner)])
         members = tables.run("list_members", gone=gone, **_of(group)).fetchall()
         units = tables.run("list_units", gone=gone, **_of(group)).fetchall()
         return Ownership([*map(SHAPE.member, members)], [*map(SHAPE.standing, units)])
 
-    async def take(self, units: Sequence[GroupStanding], *, owner: Owner, now: datetime) -> list[Holding]:
+    async def take(
+        self, units: Sequence[GroupStanding], *, log: str, owner: Owner, now: datetime
+    ) -> list[Holding]:
         wanted = as_json([(*unit_columns(one), one.epoch) for one in units])
 
         def operation(tables: Tables, changes: Changes) -> list[Holding]:
             tables.check_epoch(owner)
-            rows = tables.run("take_units", units=wanted, owner=owner.id, now=micros(now)).fetchall()
+            taken = {"units": wanted, "log": log, "owner": owner.id, "now": micros(now)}
+            rows = tables.run("take_units", **taken).fetchall()
             changes.ownership = changes.ownership or bool(rows)
             return sorted(map(SHAPE.holding, rows), key=lambda one: one.unit)
 

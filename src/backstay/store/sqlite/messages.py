@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from backstay.domain.alert import NewAlert
+from backstay.domain.bound import COUNTED_ANEW_MAX
 from backstay.domain.instants import instant, micros, micros_in
 from backstay.domain.message import TOO_MANY_DELIVERIES, Sent, Settlement
 from backstay.domain.status import Destination
@@ -25,7 +26,7 @@ from backstay.store.posting import (
 )
 from backstay.store.queue_news import FORGOTTEN_MAX, dropped
 from backstay.store.queue_rows import QueueShape
-from backstay.store.rows import as_json
+from backstay.store.rows import as_json, storable
 from backstay.store.sqlite.tables import Tables
 
 SHAPE: Final = QueueShape(
@@ -38,9 +39,17 @@ SHAPE: Final = QueueShape(
 
 
 def send_messages(
-    tables: Tables, changes: Changes, messages: Sequence[Dated], full: list[NewAlert] | None = None
+    tables: Tables,
+    changes: Changes,
+    messages: Sequence[Dated],
+    full: list[NewAlert] | None = None,
+    *,
+    whole: bool = False,
 ) -> list[Sent | BackstayError]:
-    """Put messages into their queues; the answer to each. Alerts of full ones are added to ``full``."""
+    """Put messages into their queues; the answer to each. Alerts of full ones are added to ``full``.
+
+    ``whole``: all that can be sent at all, or, where there is no room for one of them, nothing.
+    """
     posting = Posting(messages)
     posting.address(_queues(tables, posting.queue_names), _topics(tables, posting.topic_names))
     if not posting.copies:
@@ -49,8 +58,10 @@ def send_messages(
     known = _known(tables, posting.named, now)
     room = _room(tables, posting)
     if not posting.fits(room):
-        posting.keep_within(room, known)
+        posting.keep_within(_room(tables, posting, anew=True) if whole else room, known)
         dropped(posting.dropped)
+        if whole and posting.leaves_out:
+            return posting.answers([], known)
     written = _write(tables, posting, known, now)
     changes.queues.extend(posting.ready_in)
     names = {key: queue.name for key, queue in posting.queues.items()}
@@ -75,16 +86,17 @@ def _write(
     ]
     if named:
         tables.run_rows("remember_ids", named)
-        tables.run("forget_ids", now=micros(now), limit=FORGOTTEN_MAX)
+        tables.run("forget_ids", now=micros(now), limit=max(FORGOTTEN_MAX, 2 * len(named)))
     tables.fullness.came(Counter(copy.key for copy in fresh))
     return [(sequence, copy.key, copy.new.id) for sequence, copy in numbered]
 
 
-def _room(tables: Tables, posting: Posting) -> dict[int, int]:
-    """For how many more messages there is room in each queue that is written to."""
+def _room(tables: Tables, posting: Posting, *, anew: bool = False) -> dict[int, int]:
+    """For how many more messages there is room in each queue; ``anew``: small ones are counted."""
     room: dict[int, int] = {}
     for key, queue in posting.queues.items():
-        number = tables.fullness.number(key, limit=queue.max_messages)
+        is_counted = anew and queue.max_messages <= COUNTED_ANEW_MAX
+        number = None if is_counted else tables.fullness.number(key, limit=queue.max_messages)
         if number is None:
             number = sum(tables.run("counts_of", key=key, counted=queue.max_messages).fetchone())
             tables.fullness.counted(key, number)
@@ -98,7 +110,7 @@ def call_once(tables: Tables, alerts: Iterable[NewAlert], now: datetime) -> list
         one
         for one in alerts
         if tables.run(
-            "call_once", kind=one.kind, target=one.target, message=one.message, at=micros(now)
+            "call_once", kind=one.kind, target=one.target, message=storable(one.message), at=micros(now)
         ).fetchone()
     ]
 

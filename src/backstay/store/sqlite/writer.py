@@ -8,10 +8,8 @@ the commit that holds it, on the event loop, one wake-up for the whole batch.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,6 +22,7 @@ from backstay.domain.task import NewTask
 from backstay.errors import BackstayError, Closed, LeaseLost, StoreUnavailable
 from backstay.observe import log
 from backstay.sql.sqlite.connection import REFUSALS, translated
+from backstay.sql.sqlite.others import Others
 from backstay.store.base import (
     Changes,
     Claimed,
@@ -42,13 +41,6 @@ from backstay.store.sqlite.tables import Tables
 
 # While the store cannot write, transitions are kept and tried again after this pause.
 STALL_SECONDS: Final = 0.2
-
-# How often the writer asks whether another process wrote; asking costs some ten microseconds.
-FOREIGN_POLL_SECONDS: Final = 0.05
-
-# The same while an answer of another process is awaited, and for a while after that.
-ATTENTIVE_POLL_SECONDS: Final = 0.005
-ATTENTIVE_SECONDS: Final = 1.5
 
 _NOTHING: Final = Changes()
 
@@ -70,9 +62,7 @@ class Writer:
         self._wake = threading.Event()
         self._asleep = False
         self._closing = False
-        self._seen_version = _data_version(self._connection)
-        self._look_again_at = 0.0
-        self._attentive_until = 0.0
+        self._others = Others(self._connection)
         self._loop = asyncio.get_running_loop()
         self._listeners: list[Listener] = []
         self._thread = threading.Thread(target=self._work, name=f"backstay-writer-{path.name}", daemon=True)
@@ -118,7 +108,7 @@ class Writer:
 
     def attend(self) -> None:
         """Look more often, for a while, whether another process wrote: it is about to answer us."""
-        self._attentive_until = time.monotonic() + ATTENTIVE_SECONDS
+        self._others.expect()
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         self._listeners.append(listener)
@@ -156,7 +146,7 @@ class Writer:
             self._asleep = True
             if not (self._inbox or self._closing):
                 # We wake up by ourselves as well: there may be room again, or another process wrote.
-                self._wake.wait(STALL_SECONDS if self._kept else self._poll_seconds())
+                self._wake.wait(STALL_SECONDS if self._kept else self._others.poll_seconds)
             self._asleep = False
             if self._inbox or self._kept:
                 kept, self._kept = self._kept, []
@@ -274,21 +264,10 @@ class Writer:
         return answer
 
     def _look_around(self) -> None:
-        """Tell listeners when another process wrote. SQLite does not count this connection's own commits."""
-        now = time.monotonic()
-        if now < self._look_again_at:
-            return
-        self._look_again_at = now + self._poll_seconds()
-        with contextlib.suppress(sqlite3.Error):
-            version = _data_version(self._connection)
-            if version != self._seen_version:
-                self._seen_version = version
-                self._inbox.claims.stir()
-                self._report(lambda: self.tell(Changes(settled=[], touched=[], foreign=True)))
-
-    def _poll_seconds(self) -> float:
-        attentive = time.monotonic() < self._attentive_until
-        return ATTENTIVE_POLL_SECONDS if attentive else FOREIGN_POLL_SECONDS
+        """Tell listeners when another process wrote."""
+        if self._others.wrote():
+            self._inbox.claims.stir()
+            self._report(lambda: self.tell(Changes(settled=[], touched=[], foreign=True)))
 
     def _abandon(self) -> None:
         if self._connection.in_transaction:
@@ -329,11 +308,6 @@ def _shared_out(entered: list[Submitted], submissions: list[Submission]) -> list
     """The answer to each of the submissions, whose tasks were entered in their order."""
     answers = iter(entered)
     return [[*islice(answers, len(one.tasks))] for one in submissions]
-
-
-def _data_version(connection: sqlite3.Connection) -> int:
-    version: int = connection.execute("PRAGMA data_version").fetchone()[0]
-    return version
 
 
 def _answer_all(batch: Batch, failure: BackstayError) -> None:

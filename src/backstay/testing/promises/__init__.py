@@ -24,6 +24,10 @@ deliveries    messages that are received: by one at a time, until they are settl
 receiving     messages that are received in other ways: at most once, or by their numbers
 bounds        queues that are full, emptied or deleted
 queue_alerts  who is called for when a queue is in trouble
+holding       partitions that one reads for a group at a time
+advancing     what readers made of events, and how far they have got
+bridging      messages that they made of events, once each
+quarantine    events that they set aside
 appending     events that are appended: once, in the partition of their key
 reading       events that are read, as often as anybody likes
 retention     events that are forgotten: the oldest, behind everybody who reads
@@ -31,4 +35,5 @@ leader_verbs  what only the leader may do, one function a verb
 holder        a scheduler as far as a store can see one: what the tests act through
 mail          the same for queues: a sender and a receiver
 feed          the same for logs: a producer and a reader
+readers       the same for groups
 """

@@ -46,11 +46,23 @@ class AppendingPromises(LogPromises):
         kept = await feed.log.stream("rides")
         assert (kept.partitions, kept.retention) == (4, Stream(name="rides").retention)
 
+    async def test_a_stream_is_itself_and_no_other(self, feed: Feed, clock: ManualClock) -> None:
+        await feed.log.declare(Stream(name="walks", partitions=4), now=clock.now())
+
+        identity = await feed.log.identity("rides")
+
+        assert identity
+        assert await feed.log.identity("walks") != identity
+        await feed.declare(retention=MINUTE)
+        assert await feed.log.identity("rides") == identity
+
     async def test_a_stream_that_is_not_there_is_named(self, log: Log, clock: ManualClock) -> None:
         feed = Feed(log, clock)
 
         with pytest.raises(UnknownStream, match="'rides'"):
             await log.stream("rides")
+        with pytest.raises(UnknownStream, match="'rides'"):
+            await log.identity("rides")
         with pytest.raises(UnknownStream, match="'rides'"):
             await feed.put("a")
         with pytest.raises(UnknownStream, match="'rides'"):

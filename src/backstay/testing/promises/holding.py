@@ -8,7 +8,7 @@ import pytest
 
 from backstay.domain.lease import Leader
 from backstay.domain.stream import Group, Holding
-from backstay.errors import LeaseLost
+from backstay.errors import LeaseLost, OtherLog
 from backstay.store.base import Store
 from backstay.store.groups import Advanced
 from backstay.testing.clock import ManualClock
@@ -48,6 +48,29 @@ class HoldingPromises(ReadingPromises):
         held = await reader.hold(0, 1)
 
         assert await reader.hold() == held
+
+    async def test_a_group_that_got_somewhere_in_one_log_does_not_go_on_in_another(
+        self, reader: Reader, rival: Reader
+    ) -> None:
+        """IR-5: the same offset would be another event."""
+        held = await reader.held()
+        await reader.advance(held, to=7)
+        await reader.release(held)
+
+        with pytest.raises(OtherLog, match="archive"):
+            await rival.hold(0, 1, log="another log")
+
+        assert numbers(await rival.hold(0, 1)) == [0, 1]
+
+    async def test_a_group_that_got_nowhere_may_begin_in_another_log(self, reader: Reader) -> None:
+        held = await reader.held()
+        await reader.release(held)
+
+        [again] = await reader.hold(0, log="another log")
+
+        await reader.advance(again, to=7)
+        with pytest.raises(OtherLog):
+            await reader.hold(0)
 
     async def test_every_group_reads_for_itself(
         self, store: Store, clock: ManualClock, reader: Reader, rival: Reader

@@ -319,6 +319,7 @@ class QuarantinePromises(ReadingPromises):
             held = await one.held()
             await one.advance(held, to=7, quarantined=[set_aside()])
             await one.release(held)
+            await one.leave()
         act = Act(who="ann", action="forget", target="group:telemetry/archive")
 
         await store.groups.forget(ARCHIVE, act=act, now=clock.now())
@@ -326,6 +327,7 @@ class QuarantinePromises(ReadingPromises):
         assert await reader.quarantine() == []
         assert len(await other.quarantine()) == 1
         assert [one.group for one in await store.groups.standings("telemetry")] == [other.group]
+        await reader.join(1)
         assert (await reader.held()).checkpoint is None
         [entry] = await store.records.audit(AuditFilter(target="group:telemetry/archive"))
         assert (entry.action, entry.before) == ("forget", {"partitions": 1, "quarantined": 1})

@@ -45,38 +45,43 @@ class Reader:
         self.owner = owner
         self.group = group
 
-    async def join(self, partitions: int, *, readers: int = 1, claim: Claim | None = None) -> None:
-        self._partitions = partitions
+    async def join(
+        self, partitions: int, *, readers: int = 1, claim: Claim | None = None, log: str = "log"
+    ) -> None:
         await self._groups.join(
             self.group,
             partitions=partitions,
             readers=readers,
             claim=claim,
+            log=log,
             owner=self.owner,
             lease=LEASE,
             now=self._clock.now(),
         )
+        self._partitions = partitions
 
     async def leave(self) -> None:
         await self._groups.leave(self.group, owner=self.owner)
 
-    async def look(self, *, lease: timedelta = LEASE) -> Ownership:
-        return await self._groups.ownership(self.group, owner=self.owner, lease=lease, now=self._clock.now())
+    async def look(self, *, log: str = "log", lease: timedelta = LEASE) -> Ownership:
+        return await self._groups.ownership(
+            self.group, log=log, owner=self.owner, lease=lease, now=self._clock.now()
+        )
 
-    async def free(self, *partitions: int, lease: timedelta = LEASE) -> list[GroupStanding]:
+    async def free(self, *partitions: int, log: str = "log", lease: timedelta = LEASE) -> list[GroupStanding]:
         """Those of these partitions that nobody holds; it joins for them if it has not yet."""
         if max(partitions, default=-1) >= self._partitions:
-            await self.join(max(partitions) + 1)
-        seen = await self.look(lease=lease)
+            await self.join(max(partitions) + 1, log=log)
+        seen = await self.look(log=log, lease=lease)
         return [one for one in seen.units if one.partition in partitions and one.holder is None]
 
-    async def take(self, *units: GroupStanding) -> list[Holding]:
-        return await self._groups.take(units, owner=self.owner, now=self._clock.now())
+    async def take(self, *units: GroupStanding, log: str = "log") -> list[Holding]:
+        return await self._groups.take(units, log=log, owner=self.owner, now=self._clock.now())
 
-    async def hold(self, *partitions: int, lease: timedelta = LEASE) -> list[Holding]:
+    async def hold(self, *partitions: int, log: str = "log", lease: timedelta = LEASE) -> list[Holding]:
         """Take those of these partitions that are free; all that it holds by then."""
-        await self.take(*await self.free(*partitions, lease=lease))
-        seen = await self.look(lease=lease)
+        await self.take(*await self.free(*partitions, log=log, lease=lease), log=log)
+        seen = await self.look(log=log, lease=lease)
         return [holding_of(one) for one in seen.units if one.holder == self.owner.id]
 
     async def held(self, partition: int = 0) -> Holding:

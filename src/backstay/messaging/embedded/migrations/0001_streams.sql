@@ -7,7 +7,9 @@ CREATE TABLE stream (
     retention  INTEGER NOT NULL CHECK (retention > 0),
     bytes_max  INTEGER NOT NULL CHECK (bytes_max > 0),
     dedup      INTEGER NOT NULL CHECK (dedup >= 0),
-    created_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL,
+    -- Made with it by chance: no other stream has it, also none of the same name in another file.
+    identity   TEXT    NOT NULL CHECK (length(identity) > 0)
 ) STRICT;
 
 -- What there is of a partition: offsets from the first up to, and without, the end. Kept in step by whoever

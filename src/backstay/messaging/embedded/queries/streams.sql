@@ -4,6 +4,9 @@ stream.name, stream.partitions, stream.retention, stream.bytes_max, stream.dedup
 -- name: find_stream
 SELECT stream.key, {stream_columns} FROM stream WHERE name = :name;
 
+-- name: identity_of
+SELECT identity FROM stream WHERE name = :name;
+
 -- name: list_streams
 SELECT stream.key, {stream_columns} FROM stream WHERE name > :after ORDER BY name LIMIT :limit;
 
@@ -16,8 +19,8 @@ SELECT stream_key, number, first_offset, end_offset, bytes FROM partition
  WHERE stream_key IN (SELECT value FROM json_each(:streams)) ORDER BY stream_key, number;
 
 -- name: insert_stream
-INSERT INTO stream (name, partitions, retention, bytes_max, dedup, created_at)
-VALUES (:name, :partitions, :retention, :bytes_max, :dedup, :now)
+INSERT INTO stream (name, partitions, retention, bytes_max, dedup, created_at, identity)
+VALUES (:name, :partitions, :retention, :bytes_max, :dedup, :now, lower(hex(randomblob(16))))
 RETURNING key;
 
 -- name: insert_partitions

@@ -4,9 +4,13 @@ checkpoint.stream, checkpoint.grp, checkpoint.partition, checkpoint.slot, checkp
 -- name: quarantine_columns
 id, stream, grp, partition, "offset", key, event_id, headers, enqueued_at, reason, at, resubmitted, body
 
+-- name: is_in_another_log
+SELECT EXISTS (SELECT 1 FROM {schema}.checkpoint
+                WHERE stream = :stream AND grp = :grp AND log <> :log AND checkpoint IS NOT NULL);
+
 -- name: insert_units
-INSERT INTO {schema}.checkpoint (stream, grp, partition, slot, checkpoint, epoch, updated_at)
-SELECT :stream, :grp, unit.*, {now}
+INSERT INTO {schema}.checkpoint (stream, grp, partition, slot, checkpoint, epoch, log, updated_at)
+SELECT :stream, :grp, unit.*, :log, {now}
   FROM unnest(:partition::bigint[], :slot::bigint[], :checkpoint::bigint[], :epoch::bigint[]) AS unit
 ON CONFLICT DO NOTHING;
 
@@ -50,7 +54,8 @@ WITH wanted AS MATERIALIZED (
       JOIN {schema}.checkpoint USING (stream, grp, partition, slot)
      WHERE checkpoint.epoch = one.epoch
      ORDER BY stream, grp, partition, slot FOR UPDATE OF checkpoint SKIP LOCKED)
-UPDATE {schema}.checkpoint SET holder = :owner, epoch = checkpoint.epoch + 1, updated_at = {now}
+UPDATE {schema}.checkpoint
+   SET holder = :owner, log = :log, epoch = checkpoint.epoch + 1, updated_at = {now}
   FROM wanted
  WHERE checkpoint.stream = wanted.stream AND checkpoint.grp = wanted.grp
    AND checkpoint.partition = wanted.partition AND checkpoint.slot = wanted.slot
@@ -79,7 +84,7 @@ WITH owner AS MATERIALIZED (
     SELECT id, epoch FROM {schema}.instance
      WHERE live AND id = ANY (:holder::text[]) ORDER BY id FOR KEY SHARE),
 held AS MATERIALIZED (
-    SELECT stream, grp, partition, slot, move.reached
+    SELECT stream, grp, partition, slot, move.reached, checkpoint.checkpoint AS before
       FROM unnest(:stream::text[], :grp::text[], :partition::bigint[], :slot::bigint[], :epoch::bigint[],
                   :holder::text[], :holder_epoch::bigint[], :reached::bigint[])
            AS move (stream, grp, partition, slot, epoch, holder, holder_epoch, reached)
@@ -94,7 +99,7 @@ UPDATE {schema}.checkpoint
   FROM held
  WHERE checkpoint.stream = held.stream AND checkpoint.grp = held.grp
    AND checkpoint.partition = held.partition AND checkpoint.slot = held.slot
-RETURNING checkpoint.partition;
+RETURNING checkpoint.stream, checkpoint.grp, checkpoint.partition, checkpoint.slot, held.before;
 
 -- name: list_standings
 -- As many as there are units of groups. Who has ended reads no more, whatever the row still says.
@@ -131,7 +136,8 @@ WITH done AS MATERIALIZED (
            AS one (id, stream, grp, partition)
       JOIN {schema}.quarantine USING (id, stream, grp, partition)
      ORDER BY quarantine.id FOR UPDATE OF quarantine)
-DELETE FROM {schema}.quarantine USING done WHERE quarantine.id = done.id;
+DELETE FROM {schema}.quarantine USING done WHERE quarantine.id = done.id
+RETURNING stream, grp, partition, "offset";
 
 -- name: set_aside
 -- Once, however often that is said.

@@ -68,6 +68,22 @@ live AND id IS DISTINCT FROM :spare::text
    AND greatest(heartbeat_at, CASE WHEN :now::timestamptz IS NULL THEN pg_postmaster_start_time() END)
        < least({now}, :asked::timestamptz) - :lease::interval
 
+-- name: any_late
+SELECT EXISTS (SELECT 1 FROM {schema}.instance WHERE {is_late});
+
+-- name: cut_off
+-- Ends the sessions of processes that stand still in the middle of a statement and hold up who lives or who
+-- leads. The driver sends a statement that is new to the session in two parts: the server that waits for the
+-- second is at work, as it counts, so that its own limit for idle transactions does not end the wait. Who lives
+-- sends it at once. Nothing is lost: what is rolled back here, its process finds rolled back, or is dead.
+SELECT pg_terminate_backend(pid)
+  FROM pg_stat_activity AS session
+ WHERE usename = current_user AND datname = current_database()
+   AND state = 'active' AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - :standing::interval
+   AND EXISTS (SELECT 1 FROM pg_locks
+                WHERE pg_locks.pid = session.pid AND pg_locks.database = session.datid
+                  AND relation IN ('{schema}.instance'::regclass, '{schema}.leader'::regclass));
+
 -- name: lock_turns
 -- Who changes what comes next in a session does so alone, until the commit. Sessions share a few locks, taken
 -- in one order, so that no batch needs many and no two wait for each other.

@@ -9,6 +9,8 @@ CREATE TABLE checkpoint (
     slot       INTEGER NOT NULL DEFAULT 0 CHECK (slot >= 0),
     -- The next offset to read; NULL while nothing was ever read.
     checkpoint INTEGER CHECK (checkpoint >= 0),
+    -- Which log that is an offset of.
+    log        TEXT    NOT NULL,
     -- The instance that reads it. It counts for as long as that instance lives.
     holder     TEXT,
     -- Moves on with every change of hands: what an earlier holder still writes is refused.

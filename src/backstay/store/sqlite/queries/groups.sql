@@ -4,9 +4,14 @@ stream, grp, partition, slot, epoch, checkpoint
 -- name: quarantine_columns
 id, stream, grp, partition, "offset", key, event_id, headers, enqueued_at, reason, at, resubmitted, body
 
+-- name: is_in_another_log
+SELECT EXISTS (SELECT 1 FROM checkpoint
+                WHERE stream = :stream AND grp = :grp AND log <> :log AND checkpoint IS NOT NULL);
+
 -- name: insert_units
-INSERT INTO checkpoint (stream, grp, partition, slot, checkpoint, epoch, updated_at)
-SELECT :stream, :grp, value ->> 0, value ->> 1, value ->> 2, value ->> 3, :now FROM json_each(:units) WHERE true
+INSERT INTO checkpoint (stream, grp, partition, slot, checkpoint, log, epoch, updated_at)
+SELECT :stream, :grp, value ->> 0, value ->> 1, value ->> 2, :log, value ->> 3, :now
+  FROM json_each(:units) WHERE true
 ON CONFLICT DO NOTHING;
 
 -- name: enter_member
@@ -41,7 +46,7 @@ SELECT stream, grp, partition, slot, checkpoint, instance.id, checkpoint.epoch, 
 
 -- name: take_units
 -- Only what has not changed hands since it was looked at.
-UPDATE checkpoint SET holder = :owner, epoch = checkpoint.epoch + 1, updated_at = :now
+UPDATE checkpoint SET holder = :owner, log = :log, epoch = checkpoint.epoch + 1, updated_at = :now
   FROM json_each(:units) AS wanted
  WHERE stream = wanted.value ->> 0 AND grp = wanted.value ->> 1 AND partition = wanted.value ->> 2
    AND slot = wanted.value ->> 3 AND checkpoint.epoch = wanted.value ->> 4
@@ -94,7 +99,8 @@ DELETE FROM quarantine WHERE stream = :stream AND grp = :grp;
 DELETE FROM quarantine
  WHERE id IN (SELECT quarantine.id FROM json_each(:settled) AS done
                CROSS JOIN quarantine ON quarantine.id = done.value ->> 0
-               WHERE stream = done.value ->> 1 AND grp = done.value ->> 2 AND partition = done.value ->> 3);
+               WHERE stream = done.value ->> 1 AND grp = done.value ->> 2 AND partition = done.value ->> 3)
+RETURNING stream, grp, partition, "offset";
 
 -- name: set_aside
 -- Once, however often that is said.

@@ -1,0 +1,180 @@
+"""Events over HTTP into a stream, and from there into workflows of five steps that wait 50 ms each.
+
+One process does all of it: the HTTP interface, the pipeline, the scheduler, the agents. What came in when,
+and what was done when, is read from the stream and from the store afterwards, to the last event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from backstay.client import Client
+from backstay.domain.states import TaskState
+from backstay.store.base import TaskFilter
+from bench.databases import FOLDER, Database
+from bench.load import in_fresh_loop
+from bench.openloop.outcome import Fate, Outcome
+from bench.openloop.plan import Load, Phase
+from bench.openloop.process import generate_apart
+from bench.options import Options
+from bench.plots import draw
+from bench.progress import say
+from bench.streaming.apps import GROUP, STREAM, workflows
+from bench.streaming.course import Bucket, Course, Times, course_of
+from bench.streaming.events import Numbered, one_event
+from bench.streaming.reconcile import events_of
+from bench.streaming.servers import LANES, Server, serving
+
+RATES: Final = (1_000, 2_000, 5_000)
+SECONDS: Final = 60.0
+BUCKET_SECONDS: Final = 5.0
+CONNECTIONS: Final = 256
+
+SHORT_RATES: Final = (50,)
+SHORT_SECONDS: Final = 1.0
+SHORT_BUCKET_SECONDS: Final = 0.5
+SHORT_CONNECTIONS: Final = 8
+
+WHOLE: Final = "all of it"
+
+#: How long what is left may take once nothing comes in any more.
+_DRAIN_SECONDS_MAX: Final = 600.0
+_LOOK_EVERY_SECONDS: Final = 0.1
+_PAGE: Final = 1_000
+_OPEN: Final = (TaskState.PENDING, TaskState.PROCESSING, TaskState.WAITING)
+
+
+class Flow(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened in a part of the time, and last of all in the whole.
+
+    The backlog is what had come in and was not done at the end of that part; latencies are those of what was
+    done in it, from the event's arrival to the end of its task. In the whole the backlog is the greatest, and
+    the drain is the time from the last event to the end of the last task. ``accept_p99_ms``: of the requests,
+    from the instant at which each was due.
+    """
+
+    store: str
+    rate: int
+    seconds: str
+    incoming_per_second: float
+    completed_per_second: float
+    backlog: int
+    p50_ms: float
+    p99_ms: float
+    accept_p99_ms: float | None = None
+    not_accepted: int | None = None
+    not_completed: int | None = None
+    drain_seconds: float | None = None
+
+
+def measure(database: Database, options: Options) -> Iterator[Flow]:
+    for rate in SHORT_RATES if options.short else RATES:
+        say(f"    {rate:,}/s")
+        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+            outcome, course = _measured(database.new_store(), Path(folder), rate, short=options.short)
+        yield from (_part(database.name, rate, bucket) for bucket in course.buckets)
+        yield _whole(database.name, rate, outcome, course)
+        if options.plots:
+            draw(course, options.plots / f"stream-to-workflow-{database.name}-{rate}.png", title=_title(rate))
+
+
+def _title(rate: int) -> str:
+    return f"{rate:,} events/s into five steps of 50 ms each"
+
+
+def _measured(store: str, folder: Path, rate: int, *, short: bool) -> tuple[Outcome, Course]:
+    roles = "api,ingest,scheduler,agents,supervisor"
+    with serving(folder, LANES[0], app="workflows", roles=roles, store=store) as server:
+        outcome = generate_apart(_load(server, rate, short=short))
+        say("    until all is done")
+        return outcome, in_fresh_loop(
+            _course(server, outcome, SHORT_BUCKET_SECONDS if short else BUCKET_SECONDS)
+        )
+
+
+def _load(server: Server, rate: int, *, short: bool) -> Load:
+    return Load(
+        host=server.host,
+        port=server.port,
+        request=one_event(server.address, ids=True),
+        phases=[Phase("all", SHORT_SECONDS if short else SECONDS, rate=rate)],
+        connections=SHORT_CONNECTIONS if short else CONNECTIONS,
+    )
+
+
+async def _course(server: Server, outcome: Outcome, width: float) -> Course:
+    async with workflows.client(store=server.store, streams=server.streams) as client:
+        await _until_done(client)
+        came, done = await _came(server.streams), await _done(client)
+    acknowledged = {number for number, fate in enumerate(outcome.fates) if fate == Fate.ACCEPTED}
+    if missing := acknowledged - came.keys():
+        raise RuntimeError(f"{len(missing):,} events were acknowledged and are not in the stream")
+    return course_of(came, done, width=width)
+
+
+async def _until_done(client: Client) -> None:
+    """Until the group has passed every event, and no task of them is open. Nothing comes in any more."""
+    deadline = time.monotonic() + _DRAIN_SECONDS_MAX
+    while time.monotonic() < deadline:
+        view = await client.streamroom.stream(STREAM)
+        passed = sum(one.checkpoint or 0 for one in view.groups if one.group == GROUP)
+        is_open = (await client.tasks(TaskFilter(states=_OPEN, limit=1))).items
+        if passed == sum(one.end for one in view.partitions) and not is_open:
+            return
+        await asyncio.sleep(_LOOK_EVERY_SECONDS)
+    raise RuntimeError(f"not all events were done within {_DRAIN_SECONDS_MAX:.0f} s")
+
+
+async def _came(streams: str) -> Times:
+    decode = msgspec.json.Decoder(Numbered).decode
+    return {int(decode(event.body).n): event.enqueued_at.timestamp() async for event in events_of(streams)}
+
+
+async def _done(client: Client) -> Times:
+    """When the tasks ended that did what they should; the number of the event is in the id."""
+    done: dict[int, float] = {}
+    before = None
+    while True:
+        page = await client.tasks(TaskFilter(states=(TaskState.PROCESSED,), before=before, limit=_PAGE))
+        done |= {int(task.id.rpartition("-")[2]): task.updated_at.timestamp() for task in page.items}
+        if page.next is None:
+            return done
+        before = int(page.next)
+
+
+def _part(store: str, rate: int, bucket: Bucket) -> Flow:
+    return Flow(
+        store=store,
+        rate=rate,
+        seconds=f"{bucket.begin:g} to {bucket.end:g}",
+        incoming_per_second=round(bucket.came / bucket.seconds, 1),
+        completed_per_second=round(bucket.done / bucket.seconds, 1),
+        backlog=bucket.backlog,
+        p50_ms=bucket.p50_ms,
+        p99_ms=bucket.p99_ms,
+    )
+
+
+def _whole(store: str, rate: int, outcome: Outcome, course: Course) -> Flow:
+    [phase] = outcome.phases
+    return Flow(
+        store=store,
+        rate=rate,
+        seconds=WHOLE,
+        incoming_per_second=round(phase.accepted_per_second, 1),
+        completed_per_second=round(course.done / course.seconds, 1),
+        backlog=max(bucket.backlog for bucket in course.buckets),
+        p50_ms=course.p50_ms,
+        p99_ms=course.p99_ms,
+        accept_p99_ms=phase.latencies.percentile_ms(99),
+        not_accepted=phase.not_accepted,
+        not_completed=course.came - course.done,
+        drain_seconds=round(course.drain_seconds, 2),
+    )
