@@ -194,6 +194,7 @@ async def test_the_table_gives_each_route_the_role_it_should_have(served: Served
         "DELETE /v1/queues/{queue}/dead",
         "DELETE /v1/queues/{queue}/dead/{id}",
         "DELETE /v1/topics/{topic}/subscriptions/{name}",
+        "DELETE /v1/streams/{stream}/groups/{group}",
         "PUT /v1/streams/{stream}",
     }
 
