@@ -81,7 +81,9 @@ async def test_members_that_come_and_go_start_each_task_once_and_then_nothing_mo
 ):
     print(f"seed {SEED} (again with BACKSTAY_TEST_SEED={SEED})")
     chance = Random(SEED)
-    place = Place(tmp_path, database.url, database.heir(), pause_seconds=0.001)
+    # Nobody runs the tasks: as many wait as there are events.
+    settings = {**database.heir(), "max_pending": "1000000"}
+    place = Place(tmp_path, database.url, settings, pause_seconds=0.001)
     appended = 0
     async with connected(reading(place).registry, place.loaded()) as client:
         await client.streams.declare_all()

@@ -252,6 +252,26 @@ async def test_what_a_person_resubmits_becomes_a_message_once(database: Database
         assert await quarantined(reader.store) == []
 
 
+async def test_readers_that_share_a_partition_send_each_event_once_and_those_of_a_key_in_order(
+    database: Database, tmp_path: Path
+):
+    """Each goes by a checkpoint of its own: what another has sent is not its to send."""
+    app = App("shop")
+    app.queue("orders", dedup="0s")
+    app.stream(STREAM, partitions=1).source(group="g", readers=3).map(lambda event: event.body).send("orders")
+    async with reading(app, database, tmp_path) as one, reading(app, database, tmp_path) as two:
+        for reader in (one, two, one, two):
+            await reader.run_once()
+        await one.append(range(30), keys=5)
+        for reader in (one, two) * 3:
+            await reader.run_dry()
+
+        sent = await messages(one)
+        assert sorted(sent) == [*range(30)]
+        for key in range(5):
+            assert [body for body in sent if body % 5 == key] == [*range(key, 30, 5)]
+
+
 async def test_consumers_share_what_comes_through_a_stream(database: Database, tmp_path: Path):
     """The whole way, in one application: appended, bridged, handled by several at once."""
     app = App("shop")

@@ -206,7 +206,7 @@ class Pipeline:
             del self.flows[unit]
             self._services.checkpointer.leave(flow.tally)
             emit(PARTITION_GIVEN_UP, **self._holder.fields(unit))
-            with contextlib.suppress(Unavailable):  # Then it is released by who takes it.
+            with contextlib.suppress(Unavailable):  # Then the next look finds it ours, and it goes again.
                 await self._holder.release([flow.holding])
 
     def _begin(self, holding: Holding) -> None:
