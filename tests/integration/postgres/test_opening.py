@@ -312,10 +312,7 @@ async def test_a_store_of_an_earlier_release_keeps_what_it_holds_and_learns_the_
     clock: ManualClock,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    first = load_migrations("backstay.store.postgres")[:1]
-    with monkeypatch.context() as patch:
-        patch.setattr(migrations, "load_migrations", lambda _package: first)
-        await open_and_close(postgres_url)
+    await open_as_before(1, postgres_url, monkeypatch)
     await schema.execute(
         "INSERT INTO {schema}.instance VALUES ('old', 1, true, 'box', 7, '[[\"ship\", 1]]', now(), now())"
     )
@@ -326,6 +323,29 @@ async def test_a_store_of_an_earlier_release_keeps_what_it_holds_and_learns_the_
     assert (old.id, old.runs, old.roles, old.report) == ("old", (("ship", 1),), (), Report())
     leader = await store.supervision.lead("new", lease=timedelta(seconds=15), now=clock.now())
     assert (leader.holder, leader.epoch) == ("new", 1)
+
+
+async def test_groups_go_on_reading_where_they_were(
+    postgres_url: str, opened: OpenStore, schema: Schema, monkeypatch: pytest.MonkeyPatch
+):
+    await open_as_before(7, postgres_url, monkeypatch)  # The last one before readers shared a partition.
+    await schema.execute(
+        "INSERT INTO {schema}.checkpoint (stream, grp, partition, checkpoint, log, holder, epoch, updated_at)"
+        " VALUES ('orders', 'billing', 0, 7, 'log', 'gone', 2, now())"
+    )
+
+    store = await opened()
+
+    [standing] = await store.groups.standings("orders")
+    assert (standing.unit, standing.checkpoint, standing.epoch) == ((0, 0), 7, 2)
+
+
+async def open_as_before(number: int, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a store as a release made it that knew so many migrations."""
+    known = load_migrations("backstay.store.postgres")[:number]
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "load_migrations", lambda _package: known)
+        await open_and_close(url)
 
 
 async def test_a_store_whose_migration_was_edited_is_refused_and_not_touched(

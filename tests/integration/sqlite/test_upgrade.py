@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,11 @@ from backstay.testing import ManualClock
 from backstay.testing.promises.mail import Mail, ids
 
 #: The last one before queues had a bound.
-BEFORE = 6
+BEFORE_BOUNDS = 6
+#: The last one before readers shared a partition.
+BEFORE_SLOTS = 8
 
-CONTENT = """
+QUEUES = """
 INSERT INTO queue VALUES (7, 'orders', 60000000, 10, 600000000, NULL, 0, 0, 0);
 INSERT INTO message (sequence, queue_key, id, properties, priority, state, rank, enqueued_at, body)
 VALUES (3, 7, 'm3', '{}', 0, 'ready', 0, 0, x'31'), (9, 7, 'gone', '{}', 0, 'ready', 1, 1, x'31');
@@ -31,24 +35,36 @@ INSERT INTO alert (kind, target, message, at) VALUES ('submission_conflict', 'qu
 """
 
 
+GROUPS = """
+INSERT INTO checkpoint (stream, grp, partition, checkpoint, log, holder, epoch, updated_at)
+VALUES ('orders', 'billing', 0, 7, 'log', 'gone', 2, 0), ('orders', 'billing', 1, NULL, 'log', NULL, 0, 0);
+"""
+
+
 @pytest.fixture
-def old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store as the release before wrote it."""
-    path = tmp_path / "old.db"
-    with monkeypatch.context() as before:
-        before.setattr(schema, "load_migrations", lambda package: _up_to(BEFORE, load_migrations(package)))
-        connection = connect(path, readonly=False)
-        schema.migrate(connection, "backstay.store.sqlite")
-    connection.executescript(CONTENT)
-    connection.close()
-    return path
+def wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], Path]:
+    """Writes a store as a release wrote it that knew so many migrations."""
+
+    def write(number: int, content: str) -> Path:
+        path = tmp_path / "old.db"
+        with monkeypatch.context() as before:
+            known = _up_to(number, load_migrations("backstay.store.sqlite"))
+            before.setattr(schema, "load_migrations", lambda _package: known)
+            connection = connect(path, readonly=False)
+            schema.migrate(connection, "backstay.store.sqlite")
+        connection.executescript(content)
+        connection.close()
+        return path
+
+    return write
 
 
 def _up_to(number: int, migrations: list[Migration]) -> list[Migration]:
     return [one for one in migrations if one.number <= number]
 
 
-async def test_messages_and_alerts_survive_and_numbers_go_on(old_file: Path):
+async def test_messages_and_alerts_survive_and_numbers_go_on(wrote: Callable[[int, str], Path]):
+    old_file = wrote(BEFORE_BOUNDS, QUEUES)
     store = SqliteStore(f"sqlite:///{old_file}")
     await store.open()
     mail = Mail(store.queues, ManualClock())
@@ -66,7 +82,8 @@ async def test_messages_and_alerts_survive_and_numbers_go_on(old_file: Path):
     await store.close()
 
 
-async def test_a_store_without_messages_goes_on_counting_too(old_file: Path):
+async def test_a_store_without_messages_goes_on_counting_too(wrote: Callable[[int, str], Path]):
+    old_file = wrote(BEFORE_BOUNDS, QUEUES)
     with sqlite3.connect(old_file) as connection:
         connection.execute("DELETE FROM message")
 
@@ -75,3 +92,19 @@ async def test_a_store_without_messages_goes_on_counting_too(old_file: Path):
 
     assert (await Mail(store.queues, ManualClock()).send("a")).sequence == 10
     await store.close()
+
+
+async def test_groups_go_on_reading_where_they_were(wrote: Callable[[int, str], Path]):
+    old_file = wrote(BEFORE_SLOTS, GROUPS)
+
+    store = SqliteStore(f"sqlite:///{old_file}")
+    await store.open()
+
+    standings = await store.groups.standings("orders")
+    assert [(one.unit, one.checkpoint, one.epoch) for one in standings] == [((0, 0), 7, 2), ((1, 0), None, 0)]
+    await store.close()
+    with (
+        closing(sqlite3.connect(old_file)) as connection,
+        pytest.raises(sqlite3.IntegrityError, match="a checkpoint never moves back"),
+    ):
+        connection.execute("UPDATE checkpoint SET checkpoint = 6 WHERE partition = 0")

@@ -5,8 +5,6 @@ CREATE TABLE {schema}.checkpoint (
     stream     text        NOT NULL,
     grp        text        NOT NULL,
     partition  bigint      NOT NULL CHECK (partition >= 0),
-    -- Which of those that share the partition this is; as many as the group has readers for each.
-    slot       bigint      NOT NULL DEFAULT 0 CHECK (slot >= 0),
     -- The next offset to read; NULL while nothing was ever read.
     checkpoint bigint      CHECK (checkpoint >= 0),
     -- Which log that is an offset of.
@@ -16,7 +14,7 @@ CREATE TABLE {schema}.checkpoint (
     -- Moves on with every change of hands: what an earlier holder still writes is refused.
     epoch      bigint      NOT NULL CHECK (epoch >= 0),
     updated_at timestamptz NOT NULL,
-    PRIMARY KEY (stream, grp, partition, slot),
+    PRIMARY KEY (stream, grp, partition),
     CHECK (holder IS NULL OR epoch > 0)
 -- A few rows that are written all the time: room for the next version of each beside it.
 ) WITH (fillfactor = 50);
@@ -30,19 +28,6 @@ CREATE TRIGGER checkpoint_goes_forward BEFORE UPDATE ON {schema}.checkpoint
 FOR EACH ROW WHEN (OLD.checkpoint IS NOT NULL AND (NEW.checkpoint IS NULL OR NEW.checkpoint < OLD.checkpoint)
                    OR NEW.epoch < OLD.epoch)
 EXECUTE FUNCTION {schema}.checkpoint_goes_forward();
-
--- Who reads for a group, whether it holds anything or not. It counts for as long as that instance lives.
-CREATE TABLE {schema}.group_member (
-    stream   text   NOT NULL,
-    grp      text   NOT NULL,
-    instance text   NOT NULL,
-    -- A fixed share: which one it is of how many. NULL: it shares evenly with others.
-    ordinal  bigint,
-    members  bigint,
-    PRIMARY KEY (stream, grp, instance),
-    CHECK ((ordinal IS NULL) = (members IS NULL)),
-    CHECK (ordinal >= 0 AND ordinal < members)
-);
 
 CREATE TABLE {schema}.quarantine (
     -- Never given twice: people name an event by it.

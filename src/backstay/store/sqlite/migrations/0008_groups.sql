@@ -5,8 +5,6 @@ CREATE TABLE checkpoint (
     stream     TEXT    NOT NULL,
     grp        TEXT    NOT NULL,
     partition  INTEGER NOT NULL CHECK (partition >= 0),
-    -- Which of those that share the partition this is; as many as the group has readers for each.
-    slot       INTEGER NOT NULL DEFAULT 0 CHECK (slot >= 0),
     -- The next offset to read; NULL while nothing was ever read.
     checkpoint INTEGER CHECK (checkpoint >= 0),
     -- Which log that is an offset of.
@@ -16,7 +14,7 @@ CREATE TABLE checkpoint (
     -- Moves on with every change of hands: what an earlier holder still writes is refused.
     epoch      INTEGER NOT NULL CHECK (epoch >= 0),
     updated_at INTEGER NOT NULL,
-    PRIMARY KEY (stream, grp, partition, slot),
+    PRIMARY KEY (stream, grp, partition),
     CHECK (holder IS NULL OR epoch > 0)
 ) STRICT, WITHOUT ROWID;
 
@@ -26,19 +24,6 @@ WHEN OLD.checkpoint IS NOT NULL AND (NEW.checkpoint IS NULL OR NEW.checkpoint < 
 BEGIN
     SELECT RAISE(ABORT, 'a checkpoint never moves back');
 END;
-
--- Who reads for a group, whether it holds anything or not. It counts for as long as that instance lives.
-CREATE TABLE group_member (
-    stream   TEXT NOT NULL,
-    grp      TEXT NOT NULL,
-    instance TEXT NOT NULL,
-    -- A fixed share: which one it is of how many. NULL: it shares evenly with others.
-    ordinal  INTEGER,
-    members  INTEGER,
-    PRIMARY KEY (stream, grp, instance),
-    CHECK ((ordinal IS NULL) = (members IS NULL)),
-    CHECK (ordinal >= 0 AND ordinal < members)
-) STRICT, WITHOUT ROWID;
 
 CREATE TABLE quarantine (
     -- Never given twice: people name an event by it.
