@@ -1,0 +1,162 @@
+"""What a state store keeps of jobs.
+
+Definitions are changed by decisions that see what is there (``Settle…``) inside the transaction that writes
+the outcome: two who change the same collection do so one after the other, so that no quota is ever exceeded.
+Instants are claimed by comparison: ``fire`` writes only where the job is still as it was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from backstay.domain.audit import Act
+from backstay.domain.jobs.records import (
+    ActionName,
+    Collection,
+    CollectionId,
+    EntryStatus,
+    HistoryEntry,
+    JobRecord,
+    JobState,
+    Occurrence,
+)
+from backstay.domain.lease import Owner
+from backstay.domain.task import NewTask
+
+
+class CollectionSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides about a change of a collection."""
+
+    # As it is; None: there is none.
+    collection: Collection | None
+    # Its jobs; as many as a SKU allows.
+    jobs: Sequence[JobRecord] = ()
+    # Other collections of the subscription, by SKU.
+    others: dict[str, int] = {}
+
+
+class JobSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides about a change of a job."""
+
+    collection: Collection
+    job: JobRecord | None
+    # How many jobs there are in the collection, this one included.
+    jobs: int
+
+
+DecideCollection = Callable[[CollectionSeen], Collection]
+DecideJob = Callable[[JobSeen], JobRecord]
+
+
+class DueJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job whose next instant has come."""
+
+    job: JobRecord
+    collection: Collection
+    # Tasks of its occurrences, whatever their generation, that have not come to their end.
+    at_work: int
+
+
+class Firing(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tick makes of a job, if it is still as it was seen."""
+
+    seen: JobRecord
+    # The job afterwards: its next instant, what was fired, its state.
+    job: JobRecord
+    # One for each occurrence that starts; they are entered as if submitted, in the same transaction.
+    tasks: Sequence[NewTask] = ()
+    # Gaps, for the history.
+    entries: Sequence[HistoryEntry] = ()
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an attempt of an occurrence."""
+
+    occurrence: Occurrence
+    entry: HistoryEntry
+    # The main action has come to its end: it succeeded, or its retries are used up.
+    final: bool = False
+
+
+class Jobs(Protocol):
+    """Each method is one transaction: it happens entirely or not at all."""
+
+    # Collections
+
+    async def collection(self, id: CollectionId) -> Collection:
+        """Raises UnknownCollection."""
+
+    async def collections(
+        self, subscription: str, resource_group: str | None = None, *, skip: int = 0, limit: int
+    ) -> list[Collection]:
+        """By resource group, then name, without regard to case."""
+
+    async def put_collection(
+        self, id: CollectionId, decide: DecideCollection, *, act: Act, now: datetime
+    ) -> Collection:
+        """Write what ``decide`` makes of what is there. Whatever it raises changes nothing."""
+
+    async def delete_collection(self, id: CollectionId, *, act: Act, now: datetime) -> None:
+        """With its jobs and their history. Raises UnknownCollection."""
+
+    # Jobs
+
+    async def job(self, collection: CollectionId, name: str) -> JobRecord:
+        """Raises UnknownCollection, UnknownJob."""
+
+    async def jobs(
+        self, collection: CollectionId, *, state: JobState | None = None, skip: int = 0, limit: int
+    ) -> list[JobRecord]:
+        """By name. Raises UnknownCollection."""
+
+    async def put_job(
+        self, collection: CollectionId, name: str, decide: DecideJob, *, act: Act, now: datetime
+    ) -> JobRecord:
+        """Write what ``decide`` makes of what is there. Raises UnknownCollection."""
+
+    async def delete_job(self, collection: CollectionId, name: str, *, act: Act, now: datetime) -> None:
+        """With its history. Raises UnknownCollection, UnknownJob. What is at work comes to its end."""
+
+    async def secrets(self, job_key: int, *, uid: str) -> dict[str, str]:
+        """Of a job that is still there, for its action; nobody else is given them. Else nothing."""
+
+    # Instants
+
+    async def next_due(self) -> datetime | None:
+        """When the next job is due whose collection is enabled; in the past if one is due."""
+
+    async def due(self, *, now: datetime, limit: int) -> list[DueJob]:
+        """Those that are due longest first; none of a collection that is not enabled."""
+
+    async def fire(self, firings: Sequence[Firing], *, owner: Owner, now: datetime) -> list[bool]:
+        """Advance jobs and enter their tasks; of each, whether it was still as seen.
+
+        Raises LeaseLost when ``owner`` was declared dead.
+        """
+
+    # What became of them
+
+    async def record(self, attempts: Sequence[Attempt], *, now: datetime) -> list[bool]:
+        """Enter attempts into the history and count them; of each, whether it is new.
+
+        The same attempt said again changes nothing, and neither does one of a job that is gone. When the
+        last occurrence of a job comes to its end, the job is completed or faulted by its outcome.
+        """
+
+    async def history(
+        self,
+        job_key: int,
+        *,
+        status: EntryStatus | None = None,
+        action: ActionName | None = None,
+        skip: int = 0,
+        limit: int,
+    ) -> list[HistoryEntry]:
+        """Newest first."""
+
+    async def prune(self, *, finished_before: datetime, entries_before: datetime, limit: int) -> int:
+        """Delete finished jobs and entries that are older, so many at most; how many that were."""
