@@ -14,7 +14,7 @@ from bench.options import Options
 from bench.progress import say
 from bench.streaming.events import many_events
 from bench.streaming.reconcile import reconcile
-from bench.streaming.servers import LANES, PLAIN, serving
+from bench.streaming.servers import OURS, serving
 
 LINES: Final = (100, 1_000, 10_000)
 CONNECTIONS: Final = 4
@@ -48,9 +48,7 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure(_stores: Sequence[str], options: Options) -> Iterator[Lines]:
-    for lane in LANES:
-        if lane == PLAIN:
-            continue
+    for lane in OURS:
         for lines in SHORT_LINES if options.short else LINES:
             for ids in (False, True):
                 say(f"    {lane}: {lines:,} lines each, {'with' if ids else 'without'} ids")

@@ -24,7 +24,7 @@ from bench.points import milliseconds, percentile
 from bench.progress import say
 from bench.streaming.apps import STREAM
 from bench.streaming.events import one_event
-from bench.streaming.servers import LANES, Server, serving
+from bench.streaming.servers import FAST, Server, serving
 
 EVENTS: Final = 200_000
 SECONDS: Final = 10.0
@@ -93,7 +93,7 @@ def measure(_stores: Sequence[str], options: Options) -> Iterator[Reading]:
     with sqlite() as database:
         streams = f"sqlite:///{database.folder.resolve()}/streams.db"
         in_fresh_loop(_fill(streams, SHORT_EVENTS if options.short else EVENTS))
-        with serving(database.folder, LANES[0]) as server:
+        with serving(database.folder, FAST) as server:
             for reads in SHORT_READS if options.short else READS:
                 beside = ", events coming in" if reads.meanwhile else ""
                 say(f"    {reads.readers} at a time, pages of {reads.limit:,}{beside}")

@@ -15,7 +15,7 @@ from bench.options import Options
 from bench.progress import say
 from bench.streaming.events import one_event
 from bench.streaming.reconcile import Reconciled, reconcile
-from bench.streaming.servers import LANES, serving
+from bench.streaming.servers import FAST, serving
 from bench.usage import memory_mib_max
 
 STEADY_RATE: Final = 10_000
@@ -57,10 +57,9 @@ class Spike(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure(_stores: Sequence[str], options: Options) -> Iterator[Spike]:
-    lane = LANES[0]
     phases = _phases(options)
-    say(f"    {', then '.join(f'{phase.name} for {phase.seconds:g} s' for phase in phases)}: {lane}")
-    with sqlite() as database, serving(database.folder, lane) as server:
+    say(f"    {', then '.join(f'{phase.name} for {phase.seconds:g} s' for phase in phases)}: {FAST}")
+    with sqlite() as database, serving(database.folder, FAST) as server:
         outcome = generate_apart(
             Load(
                 host=server.host,
@@ -74,8 +73,8 @@ def measure(_stores: Sequence[str], options: Options) -> Iterator[Spike]:
         say("    reading the stream again")
         found = reconcile(server.streams, outcome.fates)
     for phase in outcome.phases:
-        yield _row(lane, phase)
-    yield _whole(lane, outcome, found, memory)
+        yield _row(FAST, phase)
+    yield _whole(FAST, outcome, found, memory)
 
 
 def _phases(options: Options) -> list[Phase]:

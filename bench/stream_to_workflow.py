@@ -30,7 +30,7 @@ from bench.streaming.apps import GROUP, STREAM, workflows
 from bench.streaming.course import Bucket, Course, Times, course_of
 from bench.streaming.events import Numbered, one_event
 from bench.streaming.reconcile import events_of
-from bench.streaming.servers import LANES, Server, serving
+from bench.streaming.servers import FAST, Server, serving
 
 RATES: Final = (1_000, 2_000, 5_000)
 SECONDS: Final = 60.0
@@ -91,7 +91,7 @@ def _title(rate: int) -> str:
 
 def _measured(store: str, folder: Path, rate: int, *, short: bool) -> tuple[Outcome, Course]:
     roles = "api,ingest,scheduler,agents,supervisor"
-    with serving(folder, LANES[0], app="workflows", roles=roles, store=store) as server:
+    with serving(folder, FAST, app="workflows", roles=roles, store=store) as server:
         outcome = generate_apart(_load(server, rate, short=short))
         say("    until all is done")
         return outcome, in_fresh_loop(

@@ -3,7 +3,7 @@
 events       the events that are sent, as requests of a generator
 apps         the application that takes them in, and one that does five steps for each
 servers      processes that listen: ``backstay serve``, or the same handler as a plain ASGI application
-plain_asgi   that handler
+plain_asgi   that handler, and one that only appends
 course       what happened when, in buckets of time
 reconcile    what was acknowledged, compared with what is in the stream
 wrk          the same requests by another client, where it is installed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import subprocess
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from backstay.settings import PREFIX, Settings
+from backstay.settings import PREFIX
 from bench.streaming.apps import STREAM
 from tests.support.ports import HOST, free_ports
 
@@ -25,12 +24,14 @@ ROOT: Final = Path(__file__).parents[2]
 #: The gateway before ASGI, which is on unless it is turned off, and the way through ASGI.
 FAST: Final = "fast lane"
 NORMAL: Final = "normal lane"
+#: What the fast lane does, as an ASGI application; and one that only appends.
 PLAIN: Final = "plain ASGI"
-
-_SWITCH: Final = "fast_lane"
-HAS_FAST_LANE: Final = _SWITCH in {field.name for field in dataclasses.fields(Settings)}
+BARE: Final = "bare ASGI"
+OURS: Final = (FAST, NORMAL)
 #: The ways of taking events in that there are.
-LANES: Final = (FAST, NORMAL, PLAIN) if HAS_FAST_LANE else (NORMAL, PLAIN)
+LANES: Final = (*OURS, PLAIN, BARE)
+
+_WITHOUT_LAYERS: Final = {PLAIN: "same", BARE: "bare"}
 
 _START_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 60.0
@@ -67,15 +68,14 @@ def serving(
     [port] = free_ports(1)
     streams = f"sqlite:///{folder.resolve()}/streams.db"
     store = store or f"sqlite:///{folder.resolve()}/store.db"
-    if lane == PLAIN:
-        command = ["bench.streaming.plain_asgi", streams, str(port)]
+    if lane in _WITHOUT_LAYERS:
+        command = ["bench.streaming.plain_asgi", _WITHOUT_LAYERS[lane], streams, str(port)]
         variables = {}
     else:
         target = f"bench.streaming.apps:{app}"
         command = ["backstay", "serve", target, "--store", store, "--port", str(port), "--roles", roles]
-        variables = {f"{PREFIX}STREAMS": streams}
-        if HAS_FAST_LANE:
-            variables[PREFIX + _SWITCH.upper()] = "true" if lane == FAST else "false"
+        is_fast = "true" if lane == FAST else "false"
+        variables = {f"{PREFIX}STREAMS": streams, f"{PREFIX}FAST_LANE": is_fast}
     with _process(command, variables, said=folder / "server.log") as process:
         _wait_until_ready(process, port, folder / "server.log")
         yield Server(port, process.pid, store, streams)

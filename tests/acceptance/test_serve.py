@@ -175,6 +175,11 @@ async def test_with_a_certificate_it_speaks_tls_and_nothing_else(folder: Path):
         with pytest.raises(aiohttp.ClientError):
             await server.ask("GET", "/readyz", tls=ssl.create_default_context())
 
+        assert (await server.ask("PUT", "/v1/streams/rides", json={}, tls=trusting))[0] == 201
+        for offset in range(3):
+            placed = await server.ask("POST", "/v1/streams/rides/events?key=k", json=offset, tls=trusting)
+            assert (placed[0], placed[1]["offset"]) == (202, offset)
+
 
 async def test_a_token_made_while_it_runs_locks_the_door(folder: Path):
     with serving(folder, "shop:app") as server:

@@ -13,7 +13,7 @@ from bench.openloop.outcome import Fate
 from bench.stream_to_workflow import WHOLE
 from bench.streaming.apps import STREAM
 from bench.streaming.reconcile import Reconciled, reconcile
-from bench.streaming.servers import LANES, PLAIN
+from bench.streaming.servers import BARE, OURS, PLAIN
 from tests.support.benches import SHORT, document_of, run_bench
 
 
@@ -28,9 +28,9 @@ def ingested(tmp_path_factory):
 
 def test_one_event_per_request_is_taken_in_by_every_lane_under_every_load(ingested):
     loads = [phase.name for phase in phases(short=True) if phase.name != WARM_UP]
-    ours = [name for lane in LANES if lane != PLAIN for name in (lane, f"{lane}, with ids")]
+    ours = [name for lane in OURS for name in (lane, f"{lane}, with ids")]
     assert [(row["system"], row["load"]) for row in ingested] == [
-        (system, load) for system in (*ours, PLAIN) for load in loads
+        (system, load) for system in (*ours, PLAIN, BARE) for load in loads
     ]
     assert all(
         row["requests"] > 0 == row["not_accepted"] == row["lost"] == row["doubled"] for row in ingested
@@ -68,7 +68,7 @@ def test_lines_are_taken_in_with_and_without_ids(tmp_path):
     rows = rows_of(tmp_path, "ndjson")
 
     assert [(row["lane"], row["ids"]) for row in rows] == [
-        (lane, ids) for lane in LANES if lane != PLAIN for ids in (False, True)
+        (lane, ids) for lane in OURS for ids in (False, True)
     ]
     assert all(row["events"] > 0 == row["not_accepted"] == row["lost"] == row["doubled"] for row in rows)
     assert all(row["events_per_second"] > 0 and 0 < row["p50_ms"] <= row["p99_ms"] for row in rows)

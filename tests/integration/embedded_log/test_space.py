@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.messaging.embedded import EmbeddedLog, forgetting, placing
+from backstay.messaging.embedded import EmbeddedLog, batch, forgetting
 from backstay.testing.promises.feed import HOUR, MINUTE, Feed
 
 WINDOW = timedelta(minutes=10)
@@ -111,7 +111,7 @@ async def test_ids_of_a_stream_that_fell_silent_go_by_and_by(
 async def test_a_backlog_of_old_ids_is_worked_off_a_bounded_piece_at_a_time(
     path: Path, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(placing, "FORGOTTEN_LEAST", 10)
+    monkeypatch.setattr(batch, "FORGOTTEN_LEAST", 10)
     await feed.declare(dedup=WINDOW)
     await feed.append(*(feed.new(key, id=f"e{key}") for key in range(50)))
     feed.clock.pass_time(2 * WINDOW)

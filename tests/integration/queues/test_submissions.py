@@ -257,7 +257,7 @@ async def test_whatever_else_it_raises_the_message_comes_again_and_at_last_is_se
 
 async def test_a_lock_that_is_lost_rolls_everything_back(database: Database, table: str):
     app = App("desk")
-    app.queue("incoming", lock="100ms")
+    app.queue("incoming", lock="1s")
     stolen: list[Message] = []
 
     @app.workflow

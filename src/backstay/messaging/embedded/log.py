@@ -21,6 +21,7 @@ from backstay.domain.stream import (
     StreamStanding,
 )
 from backstay.errors import BackstayError, Closed, Conflict, OffsetAhead, UnknownStream
+from backstay.messaging.embedded.batch import prepare
 from backstay.messaging.embedded.forgetting import STEP, give_back, trim
 from backstay.messaging.embedded.placing import Answers, Append, Settle
 from backstay.messaging.embedded.rows import (
@@ -236,6 +237,7 @@ class EmbeddedLog:
             connection = connect(self._path, readonly=False, shrinks=True)
             try:
                 migrate(connection, _PACKAGE)
+                prepare(connection, self._queries)
                 connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             except BaseException:
                 connection.close()
@@ -294,7 +296,7 @@ def _standings(tables: Tables, found: list[Any]) -> list[StreamStanding]:
 
 
 def _appending(stream: str, events: Sequence[NewEvent], now: datetime, settle: Settle) -> Append:
-    return Append(stream, events, micros(now), sum(len(event.body) for event in events), settle)
+    return Append(stream, events, micros(now), sum([len(event.body) for event in events]), settle)
 
 
 def _resolve(future: asyncio.Future[Answers], answer: Answers | BackstayError) -> None:

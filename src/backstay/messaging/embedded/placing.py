@@ -15,7 +15,6 @@ import msgspec
 
 from backstay.domain.stream import Appended, NewEvent, partition_of
 from backstay.errors import BackstayError, EventConflict, StreamFull, UnknownStream
-from backstay.messaging.embedded.forgetting import forget_ids
 from backstay.messaging.embedded.rows import (
     OFFSET_BITS,
     as_json,
@@ -33,11 +32,9 @@ Settle = Callable[[Answers | BackstayError], None]
 #: Of each stream whose turn it is among its partitions; events with neither key nor id go by turns.
 Turns = defaultdict[int, int]
 
-# A slot takes ids for this part of the window, and goes when the youngest of them is too old.
-SLOTS_PER_WINDOW: Final = 2
-# For each id that is added so many are forgotten that no longer count: there are never many of them.
-FORGOTTEN_PER_ID: Final = 2
-FORGOTTEN_LEAST: Final = 100
+#: As they are written: place, instant, key, id, headers, body; and id, instant, digest, place.
+Row = tuple[int, int, str | None, str | None, str | None, bytes]
+IdRow = tuple[str, int, int, int]
 
 _decode_states: Final = msgspec.json.Decoder(
     list[tuple[int, str, int, int, list[tuple[int, int, int, int]], list[tuple[int, int]]]]
@@ -76,27 +73,42 @@ class State:
     sizes: list[int]
     held: int  # All sizes together.
     slots: list[tuple[int, int]]
+    # What all sizes together were when this was seen.
+    found: int
     known: dict[str, Known] = field(default_factory=dict)
-    changed: set[int] = field(default_factory=set)
+    # Partitions that events were added to, and where each of them ended before.
+    changed: dict[int, int] = field(default_factory=dict)
 
+    def committed(self) -> None:
+        """What was added is there: from now on this is what was seen."""
+        self.found = self.held
+        self.known.clear()
+        self.changed.clear()
 
-def append_all(tables: Tables, appends: Sequence[Append], turns: Turns) -> list[Answers | BackstayError]:
-    """Append what was handed in; the answer to each. Runs inside a transaction."""
-    placing = Placing(_states(tables, {append.stream for append in appends}), turns)
-    _look_up(tables, appends, placing.states)
-    answers = [placing.append(append) for append in appends]
-    placing.write(tables)
-    return answers
+    def open_slot(self, at: int) -> int | None:
+        """The slot that takes ids of this instant."""
+        return next((key for key, until in self.slots if until > at), None)
+
+    def is_past(self, at: int) -> bool:
+        """Whether there are ids that no longer count at this instant."""
+        return any(until <= at - self.dedup for _, until in self.slots)
 
 
 class Placing:
     """Gives offsets, and gathers the rows that are to be written."""
 
-    def __init__(self, states: dict[str, State], turns: Turns) -> None:
+    def __init__(self, tables: Tables, states: dict[str, State], turns: Turns) -> None:
         self.states = states
+        self.rows: list[Row] = []
+        #: Of streams, the ids of what is appended to them.
+        self.ids: defaultdict[str, list[IdRow]] = defaultdict(list)
+        self._tables = tables
         self._turns = turns
-        self._rows: list[tuple[int, int, str | None, str | None, str | None, bytes]] = []
-        self._ids: defaultdict[str, list[tuple[str, int, int, int]]] = defaultdict(list)
+
+    def append_all(self, appends: Sequence[Append]) -> list[Answers | BackstayError]:
+        """The answer to each, once the rows are written."""
+        _look_up(self._tables, appends, self.states)
+        return [self.append(append) for append in appends]
 
     def append(self, append: Append) -> Answers | BackstayError:
         state = self.states.get(append.stream)
@@ -113,19 +125,14 @@ class Placing:
             for event in append.events
         ]
 
-    def write(self, tables: Tables) -> None:
-        if self._rows:
-            self._rows.sort()  # Side by side as they will lie: half as much to look for.
-            tables.run_rows("insert_events", self._rows)
-        moved = [
-            (state.keys[number], state.ends[number], state.sizes[number])
+    @property
+    def moved(self) -> list[tuple[int, int, int, int]]:
+        """Of each partition that changes: its key, where it ended, where it ends, and its size."""
+        return [
+            (state.keys[number], before, state.ends[number], state.sizes[number])
             for state in self.states.values()
-            for number in state.changed
+            for number, before in state.changed.items()
         ]
-        if moved:
-            tables.run("move_ends", moved=as_json(moved))
-        for stream, ids in self._ids.items():
-            _remember(tables, self.states[stream], ids)
 
     def _place(self, state: State, event: NewEvent, at: int) -> Appended:
         turn = 0
@@ -139,9 +146,9 @@ class Placing:
         state.ends[number] = offset + 1
         state.sizes[number] += size
         state.held += size
-        state.changed.add(number)
+        state.changed.setdefault(number, offset)
         place = (state.keys[number] << OFFSET_BITS) + offset
-        self._rows.append((place, at, event.key, event.id, headers, event.body))
+        self.rows.append((place, at, event.key, event.id, headers, event.body))
         return Appended(number, offset)
 
     def _once(self, state: State, event: NewEvent, id: str, append: Append) -> Appended | BackstayError:
@@ -154,17 +161,19 @@ class Placing:
         appended = self._place(state, event, append.at)
         state.known[id] = Known(append.at, digest, appended.partition, appended.offset)
         place = base_of(state.keys[appended.partition]) + appended.offset
-        self._ids[append.stream].append((id, append.at, digest, place))
+        self.ids[append.stream].append((id, append.at, digest, place))
         return appended
 
 
-def _states(tables: Tables, names: set[str]) -> dict[str, State]:
+def states_of(tables: Tables, names: set[str]) -> dict[str, State]:
+    """Those of the streams that there are."""
     [found] = tables.one("states", names=as_json(names))
     states = {}
     for key, name, bytes_max, dedup, partitions, slots in _decode_states(found):
         partitions.sort(key=lambda one: one[1])
         keys, _, ends, sizes = map(list, zip(*partitions, strict=True))
-        states[name] = State(key, bytes_max, dedup, keys, ends, sizes, sum(sizes), slots)
+        held = sum(sizes)
+        states[name] = State(key, bytes_max, dedup, keys, ends, sizes, held, slots, held)
     return states
 
 
@@ -196,18 +205,3 @@ def _fits(state: State, append: Append) -> bool:
     # What is known already takes no room, and is answered even when there is none.
     new = [event for event in append.events if event.id is None or event.id not in state.known]
     return not new or state.held + sum(len(event.body) for event in new) <= state.bytes_max
-
-
-def _remember(tables: Tables, state: State, ids: list[tuple[str, int, int, int]]) -> None:
-    newest = max(at for _, at, _, _ in ids)
-    open_slots = [key for key, until in state.slots if until > newest]
-    if open_slots:
-        slot = open_slots[0]
-    else:
-        until = newest + max(1, state.dedup // SLOTS_PER_WINDOW)
-        [slot] = tables.one("insert_slot", stream=state.key, until=until)
-    ids.sort()  # As events: pages that lie side by side are written one after the other.
-    tables.run_rows("insert_ids", [(slot, *row) for row in ids])
-    limit = max(FORGOTTEN_LEAST, FORGOTTEN_PER_ID * len(ids))
-    if any(until <= newest - state.dedup for _, until in state.slots):
-        forget_ids(tables, state.key, before=newest - state.dedup, limit=limit)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from backstay.errors import BackstayError, Closed, Conflict, StoreUnavailable
-from backstay.messaging.embedded.placing import Answers, Append, Turns, append_all
+from backstay.messaging.embedded.batch import Batches
+from backstay.messaging.embedded.placing import Answers, Append
 from backstay.messaging.embedded.room import Room
 from backstay.messaging.embedded.tables import Tables
 from backstay.messaging.stream import Caller
@@ -60,7 +61,7 @@ class Writer:
         self._room = Room(events_max=INBOX_EVENTS_MAX, bytes_max=INBOX_BYTES_MAX)
         self._appends: deque[Append] = deque()
         self._calls: deque[Call] = deque()
-        self._turns: Turns = defaultdict(int)
+        self._batches = Batches(tables, self._transaction)
         self._wake = threading.Event()
         self._asleep = False
         self._closing = False
@@ -148,7 +149,7 @@ class Writer:
     def _append(self, appends: list[Append]) -> None:
         answers: Sequence[Answers | BackstayError]
         try:
-            answers = self._transaction(lambda tables: append_all(tables, appends, self._turns))
+            answers = self._batches.append(appends, around=self._boundary)
         except REFUSALS as error:
             if len(appends) > 1:
                 # One of them breaks a rule of the schema. The others must not suffer: each by itself.
@@ -165,6 +166,7 @@ class Writer:
         self._report(partial(self._settle, appends, answers))
 
     def _run(self, call: Call) -> None:
+        self._batches.forget()
         try:
             answer = self._transaction(call.operation) if call.within else call.operation(self._tables)
         except sqlite3.Error as error:
@@ -204,7 +206,7 @@ class Writer:
 
     def _settle(self, appends: list[Append], answers: Sequence[Answers | BackstayError]) -> None:
         self._room.give_back(
-            events=sum(len(one.events) for one in appends), size=sum(one.bytes for one in appends)
+            events=sum([len(one.events) for one in appends]), size=sum([one.bytes for one in appends])
         )
         names = set()
         for append, answer in zip(appends, answers, strict=True):
