@@ -26,6 +26,7 @@ import msgspec
 
 from backstay.domain.instants import instant, micros
 from backstay.domain.jobs.messages import not_caught_up, overlapped, unreadable
+from backstay.domain.jobs.outcomes import finished
 from backstay.domain.jobs.records import (
     CatchUp,
     EntryStatus,
@@ -102,7 +103,8 @@ def tick(job: JobRecord, *, at_work: int, now: datetime, rules: Rules) -> Tick |
     if at_work and job.overlap is not Overlap.ALLOW:
         waits = job.overlap is Overlap.QUEUE or (job.catch_up is CatchUp.ALL and late > 0)
         return None if waits else _skipped(job, due)
-    return _started(job, due, _chosen(job, due.number, late=late, rules=rules))
+    chosen = _chosen(job, due.number, late=late, rules=rules)
+    return _started(job, due, chosen[: _left(job, due.table)], at_work=at_work)
 
 
 def _chosen(job: JobRecord, number: int, *, late: int, rules: Rules) -> range:
@@ -111,9 +113,8 @@ def _chosen(job: JobRecord, number: int, *, late: int, rules: Rules) -> range:
     return range(max(first, number - rules.catch_up_max), number)
 
 
-def _started(job: JobRecord, due: Due, chosen: range) -> Tick:
+def _started(job: JobRecord, due: Due, chosen: range, *, at_work: int) -> Tick:
     """Start what was chosen, or the first of them; what comes before is a gap."""
-    chosen = chosen[: _left(job, due.table)]
     starting = chosen if job.overlap is Overlap.ALLOW else chosen[:1]
     in_turn = chosen[len(starting) :]
     starts = tuple(
@@ -133,8 +134,9 @@ def _started(job: JobRecord, due: Due, chosen: range) -> Tick:
         fired_at=starts[-1].at if starts else job.fired_at,
         occurrences=ran,
     )
-    # Whether a job whose last occurrence starts is completed or faulted, that one decides.
-    return Tick(job=after if starts else _ended(after), starts=starts, gaps=_missed(job, due, chosen.start))
+    # A job whose last occurrence starts ends as that does.
+    after = after if starts else _ended(after, at_work=at_work)
+    return Tick(job=after, starts=starts, gaps=_missed(job, due, chosen.start))
 
 
 def _left(job: JobRecord, table: Timetable) -> int | None:
@@ -156,7 +158,7 @@ def _skipped(job: JobRecord, due: Due) -> Tick:
     number = due.number
     after = replace(job, next_at=due.table.next_after(due.now, ran=job.occurrences))
     return Tick(
-        job=_ended(after),
+        job=_ended(after, at_work=1),
         gaps=(_gap(job, due, number, overlapped(number, due[0], due[number - 1])),),
     )
 
@@ -180,9 +182,17 @@ def _entry(
     )
 
 
-def _ended(job: JobRecord) -> JobRecord:
-    """A job of which nothing is to come and nothing starts is completed, by now or long since."""
-    return job if job.next_at is not None else replace(job, state=JobState.COMPLETED)
+def _ended(job: JobRecord, *, at_work: int) -> JobRecord:
+    """A job that starts nothing: if nothing is to come either, it is over, or will be with what is at work."""
+    if job.next_at is not None:
+        return job
+    if job.fired_at is None:
+        return replace(job, state=JobState.COMPLETED)
+    after = finished(job)
+    if after.state is JobState.ENABLED and not at_work:
+        # Its last occurrence came to no end of its own: somebody stopped it.
+        return replace(job, state=JobState.FAULTED)
+    return after
 
 
 def _broken(job: JobRecord, error: InvalidJob, now: datetime) -> Tick:
