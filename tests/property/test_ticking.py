@@ -1,7 +1,7 @@
 """Whatever the timing, the outages, the catch-up and the overlap: each instant starts once or is in one gap.
 
-A ticker looks at random moments; occurrences end at random ones. What ticks say is compared with the list of all
-instants, which the recurrence gives.
+A ticker looks at random moments; occurrences end at random ones. What ticks say is compared with the list of
+all instants, which the recurrence gives.
 """
 
 from __future__ import annotations
@@ -41,9 +41,8 @@ limits = st.fixed_dictionaries(
         "endTime": st.integers(0, 40).map(lambda hours: (NOON + timedelta(hours=hours)).isoformat()),
     },
 )
-waits = st.one_of(
-    st.timedeltas(timedelta(0), timedelta(minutes=3)), st.timedeltas(timedelta(0), timedelta(hours=9))
-)
+BRIEF, LONG = timedelta(minutes=3), timedelta(hours=9)
+waits = st.timedeltas(timedelta(0), BRIEF) | st.timedeltas(timedelta(0), LONG)
 
 
 @dataclass

@@ -94,7 +94,8 @@ def test_an_instant_that_comes_while_an_earlier_one_is_at_work_is_skipped_and_sa
     assert found.starts == ()
     assert found.job.next_at == NOON + MINUTE
     assert found.gaps[0].message == (
-        "The occurrence of 2030-01-01T12:00:00Z was skipped: an earlier one was at work, and overlap is 'skip'."
+        "The occurrence of 2030-01-01T12:00:00Z was skipped:"
+        " an earlier one was at work, and overlap is 'skip'."
     )
 
 

@@ -5,8 +5,8 @@
         └── missed: a gap ──┘         └ start ──┘
 
 ``catch_up`` chooses among the instants that have come; ``overlap`` says what becomes of them while an earlier
-occurrence is at work. Whatever is neither started nor left due is in exactly one gap, and only what is started
-uses up a number of ``count``.
+occurrence is at work. Whatever is neither started nor left due is in exactly one gap, and only what starts
+uses up ``count``.
 
 | overlap | while an earlier one is at work                           | several chosen at once         |
 |---------|-----------------------------------------------------------|--------------------------------|
@@ -183,7 +183,7 @@ def _entry(
 
 
 def _ended(job: JobRecord, *, at_work: int) -> JobRecord:
-    """A job that starts nothing: if nothing is to come either, it is over, or will be with what is at work."""
+    """A job that starts nothing: if nothing is to come either, it is over, or soon will be."""
     if job.next_at is not None:
         return job
     if job.fired_at is None:
