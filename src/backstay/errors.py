@@ -21,8 +21,8 @@ BackstayError
 │   │   ├── UnknownStream            no stream of that name, or no such partition of it
 │   │   ├── UnknownGroup             no group of that name reads the stream
 │   │   ├── UnknownEvent             no event of that id in quarantine
-│   │   ├── UnknownCollection        no job collection of that name
-│   │   └── UnknownJob               no job of that name in its collection
+│   │   ├── UnknownCollection        no job collection of that name in the resource group
+│   │   └── UnknownJob               no job of that name in the collection
 │   ├── NotInWorkflow            a workflow call outside a workflow, or the reverse
 │   ├── NotAwaited               a workflow called something and did not wait for it
 │   └── InvalidHttpRequest       an HttpAgent cannot send this; Permanent as well
@@ -219,25 +219,22 @@ class UnknownEvent(Unknown):
 
 
 class UnknownCollection(Unknown):
-    """There is no job collection of this name in the resource group."""
+    """There is no job collection of this name in its resource group."""
 
-    def __init__(self, name: str, *, resource_group: str) -> None:
+    def __init__(self, resource_group: str, name: str) -> None:
         super().__init__(
-            f"there is no job collection {name!r} in resource group {resource_group!r};"
-            " `backstay jobs collections` lists what is there"
+            f"no job collection named {name!r} in resource group {resource_group!r};"
+            " create it first: collections are never created by what is put into them"
         )
-        self.name = name
         self.resource_group = resource_group
+        self.name = name
 
 
 class UnknownJob(Unknown):
     """There is no job of this name in the collection."""
 
     def __init__(self, collection: str, name: str) -> None:
-        super().__init__(
-            f"there is no job {name!r} in collection {collection!r};"
-            f" `backstay jobs ls {collection}` lists what is there"
-        )
+        super().__init__(f"no job named {name!r} in job collection {collection!r}")
         self.collection = collection
         self.name = name
 

@@ -13,6 +13,9 @@ skus        what a collection allows
 planning    when a job runs next, after somebody changed it
 deciding    what a change makes of what is there
 rendering   jobs and their history, answered
+ticking     what a tick makes of a job whose next instant has come
+occurrences an occurrence as a task; messages are what the history says of it
+outcomes    what attempts make of their job
 
     body ── documents ──▶ JobDocument ── deciding ──▶ JobRecord ── rendering ──▶ answer
 """

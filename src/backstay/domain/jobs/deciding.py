@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
 
 import msgspec
 
 from backstay.domain.jobs import skus
 from backstay.domain.jobs.documents import JobDocument, patched
+from backstay.domain.jobs.outcomes import FINISHED
 from backstay.domain.jobs.planning import begun, continued
 from backstay.domain.jobs.records import Collection, CollectionState, JobRecord, JobState, Sku
 from backstay.domain.recurrence import read_timing
 from backstay.errors import JobForbids, QuotaExceeded
-
-FINISHED: Final = frozenset({JobState.COMPLETED, JobState.FAULTED})
 
 
 def put_job(

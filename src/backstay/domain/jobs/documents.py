@@ -16,6 +16,7 @@ from typing import Any, Final
 from backstay.domain import jsontext
 from backstay.domain.jobs.actions import MESSAGES, read_action, read_type
 from backstay.domain.jobs.merging import Json, kind_of, merged, spelled
+from backstay.domain.jobs.outcomes import FINISHED
 from backstay.domain.jobs.readers import Reader, choice
 from backstay.domain.jobs.records import CatchUp, JobRecord, JobState, Overlap
 from backstay.domain.jobs.shapes import JOB
@@ -144,7 +145,7 @@ def _check_size(whole: Json) -> None:
 
 def _state(value: Any, field: str) -> JobState:
     state = JobState(choice(JobState)(value, field))
-    if state in (JobState.COMPLETED, JobState.FAULTED):
+    if state in FINISHED:
         raise InvalidJob(field, f"is {state}, which only a run can make of it; write Enabled or Disabled")
     return state
 

@@ -17,7 +17,7 @@ _MOMENT: Final = timedelta(microseconds=1)
 def begun(job: JobRecord, document: JobDocument, *, delay: timedelta, now: datetime) -> JobRecord:
     """The job as it begins, or begins anew: nothing of this generation has run."""
     first = Timetable(document.timing, created=now, delay=delay).first
-    fresh = msgspec.structs.replace(job, created_at=now, fired_at=None, occurrences=0)
+    fresh = msgspec.structs.replace(job, created_at=now, fired_at=None, occurrences=0, outcome=None)
     return _arranged(fresh, document.state, first)
 
 
@@ -39,21 +39,16 @@ def continued(job: JobRecord, document: JobDocument, *, delay: timedelta, now: d
 def _resumed(job: JobRecord, timing: Timing, *, delay: timedelta, now: datetime) -> datetime | None:
     """The next instant of a job that has been disabled for a while; what it has missed, it has missed."""
     table = Timetable(timing, created=job.created_at, delay=delay)
-    if not _drifts(timing):
+    if not table.drifts:
         return table.next_after(now - _MOMENT, ran=job.occurrences)
     due = table.next_after(job.fired_at or now, ran=job.occurrences)
     return due if due is None else max(due, now + delay)
 
 
-def _drifts(timing: Timing) -> bool:
-    """Whether each start decides when the next one is."""
-    recurrence = timing.recurrence
-    return timing.start is None and recurrence is not None and recurrence.schedule is None
-
-
 def _arranged(job: JobRecord, state: JobState, due: datetime | None) -> JobRecord:
     if state is not JobState.ENABLED:
         return msgspec.structs.replace(job, state=state, next_at=None)
-    # Its end has come before its next instant: there is nothing left to run.
-    state = JobState.COMPLETED if due is None else state
+    # Its end came before its first instant. With an occurrence behind it, a job ends as that one does.
+    if due is None and job.occurrences == 0:
+        state = JobState.COMPLETED
     return msgspec.structs.replace(job, state=state, next_at=due)

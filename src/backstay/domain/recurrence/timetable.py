@@ -23,6 +23,8 @@ _LAST: Final = micros(datetime.max.replace(tzinfo=UTC))
 class _Rule(Protocol):
     def after(self, since: int) -> int | None: ...
 
+    def count(self, since: int, until: int) -> int: ...
+
 
 class Timetable:
     """The occurrences of a job that was created, or last replaced, at ``created``.
@@ -79,6 +81,25 @@ class Timetable:
             return instant(self._first)
         due = self._within(self._rule.after(since)) if self._rule is not None else None
         return None if due is None else instant(due)
+
+    def count(self, since: datetime, until: datetime) -> int:
+        """How many occurrences there are after ``since`` and not after ``until``, whatever ``count`` says.
+
+        Takes microseconds, however many they are.
+        """
+        begin, end = micros(since), min(micros(until), self._end)
+        if self._first is None or end <= begin:
+            return 0
+        first = int(begin < self._first <= end)
+        if self._rule is None or end <= self._first:
+            return first
+        return first + self._rule.count(max(begin, self._first), end)
+
+    @property
+    def drifts(self) -> bool:
+        """Whether the next occurrence counts from when the last one really started."""
+        recurrence = self.timing.recurrence
+        return recurrence is not None and recurrence.schedule is None and self.timing.start is None
 
     def occurrences(self) -> Iterator[datetime]:
         """All of them, each one supposed to start when it is due. There may be no end to them."""
