@@ -15,6 +15,7 @@ class Role(StrEnum):
     SCHEDULER = "scheduler"
     AGENTS = "agents"
     SUPERVISOR = "supervisor"
+    JOBS = "jobs"
 
 
 Roles = frozenset[Role]

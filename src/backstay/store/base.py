@@ -195,6 +195,8 @@ class Changes(msgspec.Struct):
     queues: list[str] = []
     # Somebody joined or left a group, or a unit of one changed hands.
     ownership: bool = False
+    # A job, or a collection of them, was changed by somebody.
+    jobs: bool = False
     # Another process wrote: anything may have changed.
     foreign: bool = False
 
