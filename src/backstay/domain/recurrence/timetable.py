@@ -111,11 +111,7 @@ class Timetable:
 
     def text(self, occurrence: datetime) -> str:
         """An occurrence as documents write it, with all digits that the start has."""
-        start, recurrence = self.timing.start, self.timing.recurrence
-        if start is None or (recurrence is not None and recurrence.schedule is not None):
-            return Moment(occurrence).text
-        on_grid = recurrence is not None or occurrence == start.at
-        return Moment(occurrence, start.tenths if on_grid else 0).text
+        return occurrence_text(self.timing, occurrence)
 
     def describe(self) -> str:
         """A sentence such as *at 05:25 on the last Friday of every month, at most 10 times*."""
@@ -123,6 +119,15 @@ class Timetable:
 
     def _within(self, due: int | None) -> int | None:
         return due if due is not None and due <= self._end else None
+
+
+def occurrence_text(timing: Timing, occurrence: datetime) -> str:
+    """An occurrence as documents write it, with all digits that the start has."""
+    start, recurrence = timing.start, timing.recurrence
+    if start is None or (recurrence is not None and recurrence.schedule is not None):
+        return Moment(occurrence).text
+    on_grid = recurrence is not None or occurrence == start.at
+    return Moment(occurrence, start.tenths if on_grid else 0).text
 
 
 def _rule(recurrence: Recurrence, start: int | None, *, created: int) -> _Rule:
