@@ -20,7 +20,9 @@ BackstayError
 │   │   ├── UnknownMessage           no message of that id
 │   │   ├── UnknownStream            no stream of that name, or no such partition of it
 │   │   ├── UnknownGroup             no group of that name reads the stream
-│   │   └── UnknownEvent             no event of that id in quarantine
+│   │   ├── UnknownEvent             no event of that id in quarantine
+│   │   ├── UnknownCollection        no job collection of that name in the resource group
+│   │   └── UnknownJob               no job of that name in the collection
 │   ├── NotInWorkflow            a workflow call outside a workflow, or the reverse
 │   ├── NotAwaited               a workflow called something and did not wait for it
 │   └── InvalidHttpRequest       an HttpAgent cannot send this; Permanent as well
@@ -208,6 +210,27 @@ class UnknownEvent(Unknown):
             f"stream {stream!r} has no event {id} in quarantine;"
             f" `backstay streams quarantine {stream}` lists those that it has"
         )
+
+
+class UnknownCollection(Unknown):
+    """There is no job collection of this name in its resource group."""
+
+    def __init__(self, resource_group: str, name: str) -> None:
+        super().__init__(
+            f"no job collection named {name!r} in resource group {resource_group!r};"
+            " create it first: collections are never created by what is put into them"
+        )
+        self.resource_group = resource_group
+        self.name = name
+
+
+class UnknownJob(Unknown):
+    """There is no job of this name in the collection."""
+
+    def __init__(self, collection: str, name: str) -> None:
+        super().__init__(f"no job named {name!r} in job collection {collection!r}")
+        self.collection = collection
+        self.name = name
 
 
 class NotInWorkflow(InvalidRequest):
