@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from backstay.clock import Clock
@@ -21,7 +21,6 @@ from backstay.jobs.workflow_action import WorkflowAction
 from backstay.observe import STORE_UNAVAILABLE, emit, log
 from backstay.settings import Settings
 from backstay.store.base import Store
-from backstay.store.gathering import Gathering
 from backstay.store.jobs import Attempt
 from backstay.submit import Door
 
@@ -46,11 +45,11 @@ class Actor:
         self._clock = clock
         self._workflows = WorkflowAction(store, Door(store, registry, settings=settings, clock=clock))
         self._http: HttpAction | None = None
-        # Many occurrences come to their ends at once: what they say is written together.
-        self._records: Gathering[Attempt, bool] = Gathering(self._write)
 
-    async def attempt(self, run: Run, name: ActionName, retry: int, *, last: bool, step: StepContext) -> Tried:
-        """What became of it. One that is in the history already, of a process that died then, is not repeated.
+    async def attempt(
+        self, run: Run, name: ActionName, retry: int, *, last: bool, step: StepContext
+    ) -> Tried:
+        """What became of it. One that is in the history already, since a process died then, is not repeated.
 
         Raises Unavailable when nobody can be told: the attempt is then to be made again.
         """
@@ -82,9 +81,9 @@ class Actor:
         action = run.action if name is ActionName.MAIN else run.action["errorAction"]
         try:
             return await self._done(run, action, name, retry)
-        except (Unavailable, NotSent):
+        except Unavailable:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             # Whatever somebody wrote into a job, it costs its attempts and nothing else.
             log.exception("an attempt of task %s raised", run.occurrence.task_id)
             return Tried(succeeded=False, message=went_wrong(action["type"], repr(error)))
@@ -94,8 +93,9 @@ class Actor:
             case "Http" | "Https":
                 return await self._request(run, action, name, retry)
             case "Workflow":
-                id = derived_id(run.occurrence.task_id, "main" if name is ActionName.MAIN else "error")
-                return await self._workflows.start(action["workflow"], id=id)
+                which = "main" if name is ActionName.MAIN else "error"
+                task_id = derived_id(run.occurrence.task_id, which)
+                return await self._workflows.start(action["workflow"], id=task_id)
             case other:
                 return Tried(succeeded=False, message=not_run_here(other))
 
@@ -105,7 +105,7 @@ class Actor:
             return Tried(succeeded=False, message=not_authenticated_here(authentication))
         place = f"{_PLACES[name]}.request.authentication.password"
         password = (await self._secrets(run)).get(place, "") if authentication == "Basic" else ""
-        # All attempts of an action have one key: whoever receives two of them may know that they are the same.
+        # All attempts of an action have one key, by which a receiver of two of them knows that they are one.
         key = run.occurrence.task_id if name is ActionName.MAIN else f"{run.occurrence.task_id}/error"
         try:
             request = request_of(run, action, key=key, attempt=f"{key}#{retry}", password=password)
@@ -140,7 +140,9 @@ class Actor:
         """Until it is written: to make the attempt again because of an outage would be worse than to wait."""
         while True:
             try:
-                await self._records.add([attempt], now=self._clock.now())
+                await self._store.jobs.record(
+                    [attempt], now=self._clock.now(), history_max=self._settings.job_history_max
+                )
             except Unavailable as error:
                 emit(STORE_UNAVAILABLE, error=error)
                 if step.remaining < timedelta(seconds=2 * RECORD_SECONDS):
@@ -148,10 +150,3 @@ class Actor:
                 await asyncio.sleep(RECORD_SECONDS)
             else:
                 return
-
-    async def _write(self, attempts: list[tuple[Attempt, datetime]]) -> list[bool]:
-        return await self._store.jobs.record(
-            [attempt for attempt, _ in attempts],
-            now=max(now for _, now in attempts),
-            history_max=self._settings.job_history_max,
-        )

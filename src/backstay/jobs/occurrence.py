@@ -48,7 +48,7 @@ def with_jobs(registry: Registry, store: Store, *, settings: Settings, clock: Cl
 
 
 class JobAgent(Agent):
-    """Makes attempts. What hangs hangs for a while only; a receiver that fails is no failure of this agent."""
+    """Makes attempts. It has no breaker: a receiver that fails says nothing about those of other jobs."""
 
     def __init__(
         self, actor: Actor, settings: Settings, *, register: Callable[[Step[Any, Any]], None]

@@ -42,13 +42,14 @@ BATCH: Final = 500
 # However far off the next instant is: clocks are set, and what other processes write need not be told.
 LOOK_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 0.5
-# What is due and could not be written another ticker is just writing.
+# What is due and cannot be written another ticker is just writing; if nobody is, it is tried ever more seldom.
 LOST_SECONDS: Final = 0.02
 
 # An instant that waits for an earlier occurrence is looked at again after a tenth of the time it has waited.
 AGAIN_LEAST: Final = timedelta(seconds=1)
 AGAIN_MOST: Final = timedelta(seconds=30)
 _AGAIN_PART: Final = 10
+_LOST_MAX: Final = 6
 
 
 class Ticker:
@@ -65,6 +66,8 @@ class Ticker:
             immediately=settings.job_immediately,
         )
         self._called = asyncio.Event()
+        # How often in a row there was something to write and nothing was.
+        self._lost = 0
         self._closing = False
         self.pulse = Pulse(clock)
 
@@ -95,6 +98,7 @@ class Ticker:
         now = self._clock.now()
         found = await self._store.jobs.due(now=now, limit=BATCH)
         if not found:
+            self._lost = 0
             return 0
         ticks = [tick(one.job, at_work=one.at_work, now=now, rules=self._rules) for one in found]
         firings = [_firing(one, ticked, now) for one, ticked in zip(found, ticks, strict=True)]
@@ -104,13 +108,14 @@ class Ticker:
         for one, ticked, done in zip(found, ticks, written, strict=True):
             if done and ticked is not None:
                 _tell(one, ticked, now)
+        self._lost = 0 if any(written) else min(self._lost + 1, _LOST_MAX)
         return sum(written)
 
     async def _until_due(self) -> None:
         """Sleep until the next instant, or until somebody changes a job, or for a second."""
         due = await self._store.jobs.next_due()
         ahead = LOOK_SECONDS if due is None else (due - self._clock.now()).total_seconds()
-        seconds = min(max(ahead, LOST_SECONDS), LOOK_SECONDS)
+        seconds = min(max(ahead, LOST_SECONDS * 2**self._lost), LOOK_SECONDS)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._called.wait()

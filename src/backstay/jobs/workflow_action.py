@@ -30,12 +30,12 @@ class WorkflowAction:
         return Tried(succeeded=True, message=workflow_started(name, id))
 
     async def _task(self, name: str, wanted: Mapping[str, Any], id: str) -> NewTask:
-        input, attributes = wanted.get("input"), wanted.get("attributes")
+        given, attributes = wanted.get("input"), wanted.get("attributes")
         try:
-            return self._door.new_task(name, (input,), id=id, attributes=attributes)
+            return self._door.new_task(name, (given,), id=id, attributes=attributes)
         except UnknownWorkflow:
             version = await self._version_elsewhere(name)
-            return self._door.foreign_task(name, version, input, id=id, attributes=attributes)
+            return self._door.foreign_task(name, version, given, id=id, attributes=attributes)
 
     async def _version_elsewhere(self, name: str) -> int:
         """The newest that some live scheduler has the code of."""

@@ -105,9 +105,7 @@ class Instance:
                 random=random,
             )
 
-        self._jobs = (
-            JobsRole(store, owner, settings=settings, clock=clock) if Role.JOBS in roles else None
-        )
+        self._jobs = JobsRole(store, owner, settings=settings, clock=clock) if Role.JOBS in roles else None
 
     async def run(self) -> None:
         """All roles, until cancelled. Raises LeaseLost when this instance was declared dead."""

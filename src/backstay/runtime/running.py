@@ -15,8 +15,8 @@ from backstay.client import Client
 from backstay.clock import Clock
 from backstay.definitions.registry import Registry
 from backstay.domain.lease import Owner
-from backstay.jobs.occurrence import with_jobs
 from backstay.errors import LeaseLost, StoreUnavailable, Unavailable
+from backstay.jobs.occurrence import with_jobs
 from backstay.messaging.logs import log_of
 from backstay.messaging.stream import Log
 from backstay.observe import INSTANCE_DEAD, STORE_UNAVAILABLE, emit

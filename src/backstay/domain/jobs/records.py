@@ -152,6 +152,10 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     # Of the latest occurrence of this generation that came to its end, of those that nobody asked for.
     outcome: Outcome | None = None
 
+    def __repr__(self) -> str:
+        """Without its secrets: this is what logs and failed assertions show."""
+        return f"JobRecord({self.collection.name}/{self.name}, {self.uid}, {self.state}, next {self.next_at})"
+
 
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     """One instant of a job; ``by_hand``: a person asked for it, and no instant is used up."""
