@@ -15,9 +15,9 @@ from backstay.domain.durations import Instant, instant_of
 from backstay.domain.ids import new_id
 from backstay.domain.status import checked_reply_to
 from backstay.domain.step import StepRecord
-from backstay.domain.task import NewTask, check_id
+from backstay.domain.task import OURS, NewTask, check_id
 from backstay.domain.text import is_text
-from backstay.errors import BackstayError, InvalidInput
+from backstay.errors import BackstayError, InvalidInput, UnknownWorkflow
 from backstay.settings import Settings
 from backstay.store.base import Store, Submitted
 
@@ -116,6 +116,7 @@ class Door:
         attributes: Mapping[str, str] | None,
         plan: tuple[StepRecord, ...] = (),
     ) -> NewTask:
+        _check_not_ours(workflow)
         check_size(data, f"input of workflow {workflow}", self._settings.payload_bytes_max)
         return NewTask(
             id=new_id(self._clock.now(), self._random_bits) if id is None else check_id(id),
@@ -144,6 +145,12 @@ class Door:
                 f"complete_by {instant.isoformat()} lies in the past; now is {now.isoformat()}"
             )
         return instant
+
+
+def _check_not_ours(workflow: str) -> None:
+    """What is built in is started by Backstay itself: who may submit a task need not be allowed to do that."""
+    if workflow.startswith(OURS):
+        raise UnknownWorkflow(f"workflow {workflow!r} is built in and cannot be submitted; jobs start it")
 
 
 def _checked_attributes(attributes: object) -> dict[str, str]:

@@ -281,7 +281,6 @@ def test_a_port_in_use_is_one_clear_line_and_touches_no_store(folder: Path):
     ("options", "complaint"),
     [
         (("shop:app", "--roles", "api,janitor"), "there is no role 'janitor'"),
-        (("--roles", "scheduler,agents"), "need the application: name it as module:app"),
         (("shop:app", "--port", "99999"), "port is 99999; it must be at most 65535"),
         (("shop:app", "--port", "many"), "port is 'many'; it must be a whole number"),
         (("shop:app", "--host", "no such host"), "host is 'no such host'"),

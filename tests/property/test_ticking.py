@@ -71,7 +71,8 @@ class World:
 def instants_of(one: JobRecord, until: datetime) -> list[datetime]:
     """All instants of the job up to then, however many of them may start."""
     table = Timetable(read_timing(one.definition), created=one.created_at, delay=RULES.immediately)
-    found, due = [], table.first
+    found: list[datetime] = []
+    due = table.first
     while due is not None and due <= until and len(found) < INSTANTS_MAX:
         found.append(due)
         due = table.next_after(due)

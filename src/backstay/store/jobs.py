@@ -66,7 +66,7 @@ class DueJob(msgspec.Struct, frozen=True, kw_only=True):
 
     job: JobRecord
     collection: Collection
-    # Tasks of its occurrences, whatever their generation and by whom they were asked for, that have not settled.
+    # Tasks of its occurrences, whatever their generation and whoever asked for them, that have not settled.
     # One that stopped in error has: it waits for a person, and the job need not.
     at_work: int
 
@@ -133,8 +133,8 @@ class Jobs(Protocol):
     ) -> JobRecord:
         """Write what ``decide`` makes of what is there. Raises UnknownCollection, and whatever it raises.
 
-        What is there keeps its spelling. An enabled job that has no next instant, and whose last occurrence has
-        come to its end, is left completed or faulted.
+        What is there keeps its spelling. An enabled job that has no next instant, and whose last occurrence
+        has come to its end, is left completed or faulted.
         """
 
     async def delete_job(self, collection: CollectionId, name: str, *, act: Act, now: datetime) -> None:
@@ -165,8 +165,8 @@ class Jobs(Protocol):
     ) -> list[bool]:
         """Advance jobs and enter their tasks; of each, whether it was still as seen, and could be written.
 
-        What is written of a job: its next instant, what was fired, its state. A job of which somebody else just
-        writes is left alone: look again. Raises LeaseLost when ``owner`` was declared dead.
+        What is written of a job: its next instant, what was fired, its state. A job that somebody else is
+        just writing is left alone: look again. Raises LeaseLost when ``owner`` was declared dead.
         """
 
     # What became of them

@@ -8,6 +8,7 @@ from typing import Final
 
 from backstay.domain.jobs.records import CatchUp
 from backstay.domain.recurrence import Moment
+from backstay.domain.text import is_text
 
 #: Of a response so much is kept: of its body, and of its headers together.
 EXCERPT_LENGTH_MAX: Final = 1_024
@@ -90,8 +91,8 @@ def status_name(status: int) -> str:
 
 def http_answered(host: str, status: int, headers: Iterable[tuple[str, str]], body: str) -> str:
     """A response came, whatever it says."""
-    told = "".join(f"{name}: {value}\r\n" for name, value in headers)[:HEADERS_LENGTH_MAX]
-    text = body[:EXCERPT_LENGTH_MAX]
+    told = _kept("".join(f"{name}: {value}\r\n" for name, value in headers), HEADERS_LENGTH_MAX)
+    text = _kept(body, EXCERPT_LENGTH_MAX)
     return (
         f"Http Action - Response from host '{host}': '{status_name(status)}'"
         f" Response Headers: {told} Body: {text}"
@@ -100,7 +101,7 @@ def http_answered(host: str, status: int, headers: Iterable[tuple[str, str]], bo
 
 def http_failed(host: str, kind: str, text: str) -> str:
     """None came; ``kind`` is one of .NET's words for why."""
-    return f"Http Action - Request to host '{host}' failed: {kind} {text[:_REASON_LENGTH_MAX]}"
+    return f"Http Action - Request to host '{host}' failed: {kind} {_kept(text)}"
 
 
 # Others
@@ -111,7 +112,7 @@ def workflow_started(workflow: str, task_id: str) -> str:
 
 
 def workflow_failed(workflow: str, reason: str) -> str:
-    return f"Workflow Action - No task of workflow '{workflow}' is started: {reason[:_REASON_LENGTH_MAX]}"
+    return f"Workflow Action - No task of workflow '{workflow}' is started: {_kept(reason)}"
 
 
 def not_run_here(kind: str) -> str:
@@ -128,7 +129,7 @@ def not_authenticated_here(kind: str) -> str:
 
 def went_wrong(kind: str, reason: str) -> str:
     """What nobody had foreseen."""
-    return f"{kind} Action - The attempt failed: {reason[:_REASON_LENGTH_MAX]}"
+    return f"{kind} Action - The attempt failed: {_kept(reason)}"
 
 
 # Gaps
@@ -143,10 +144,15 @@ def not_caught_up(number: int, first: datetime, last: datetime, catch_up: CatchU
 
 
 def unreadable(reason: str) -> str:
-    return f"The job is over: this release cannot read when it runs: {reason[:_REASON_LENGTH_MAX]}"
+    return f"The job is over: this release cannot read when it runs: {_kept(reason)}"
 
 
 def _skipped(number: int, first: datetime, last: datetime) -> str:
     if number == 1:
         return f"The occurrence of {Moment(first).text} was skipped:"
     return f"{number:,} occurrences from {Moment(first).text} to {Moment(last).text} were skipped:"
+
+
+def _kept(text: str, most: int = _REASON_LENGTH_MAX) -> str:
+    """Its beginning, with what no store can keep replaced: others wrote it."""
+    return "".join(char if is_text(char) else "\ufffd" for char in text[:most])

@@ -42,7 +42,7 @@ def counted(job: JobRecord, occurrence: Occurrence, entry: HistoryEntry, *, fina
 
 
 def finished(job: JobRecord) -> JobRecord:
-    """An enabled job that has nothing before it is over once its last occurrence is, and ended as that did."""
+    """An enabled job with no instant to come is over once its last occurrence is, and ends as that did."""
     outcome = job.outcome
     if job.state is not JobState.ENABLED or job.next_at is not None:
         return job
