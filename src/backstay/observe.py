@@ -43,6 +43,7 @@ OTHER_LOG: Final = "other_log"
 QUARANTINE_FULL: Final = "quarantine_full"
 PIPELINE_WAITS: Final = "pipeline_waits"
 QUEUE_MISSING: Final = "queue_missing"
+JOB_UNFIT: Final = "job_unfit"
 
 counters: Final[Counter[str]] = Counter()
 
