@@ -172,12 +172,8 @@ class PostgresJobs:
     # Instants
 
     async def next_due(self) -> datetime | None:
-        async def look(tables: Tables) -> datetime | None:
-            [[found]] = await tables.run("next_due")
-            next_at: datetime | None = found
-            return next_at
-
-        return await self._session().read(look)
+        found = await self._session().read(lambda tables: tables.run("next_due"))
+        return found[0][0] if found else None
 
     async def due(self, *, now: datetime, limit: int) -> list[DueJob]:
         return await self._session().read(lambda tables: list_due(tables, now, limit=limit))
@@ -220,7 +216,7 @@ class PostgresJobs:
 
     async def prune(self, *, finished_before: datetime, entries_before: datetime, limit: int) -> int:
         async def operation(tables: Tables, _changes: Changes) -> int:
-            ended = await tables.run("jobs_ended", before=finished_before, limit=limit)
+            ended = await tables.run("jobs_ended", ended_before=finished_before, limit=limit)
             await delete_jobs(tables, [row[0] for row in ended])
             pruned = len(ended)
             pruned += len(await tables.run("prune_gone", limit=limit - pruned))

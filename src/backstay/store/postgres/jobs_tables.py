@@ -118,6 +118,6 @@ async def delete_jobs(tables: Tables, keys: Sequence[int]) -> None:
 
 async def prune_entries(tables: Tables, before: datetime, *, limit: int) -> int:
     """Delete entries that are older; how many that were."""
-    rows = await tables.run("prune_history", before=before, limit=limit)
+    rows = await tables.run("prune_history", started_before=before, limit=limit)
     await tables.run_rows("count_down", Counter(row[0] for row in rows).items())
     return len(rows)

@@ -114,7 +114,8 @@ INSERT INTO {schema}.job_secret (job_key, place, secret)
 SELECT * FROM unnest(:job_key::bigint[], :place::text[], :secret::text[]);
 
 -- name: next_due
-SELECT min(armed_at) FROM {schema}.job WHERE armed_at IS NOT NULL;
+-- The first entry of the index, however many there are.
+SELECT armed_at FROM {schema}.job WHERE armed_at IS NOT NULL ORDER BY armed_at LIMIT 1;
 
 -- name: list_due
 -- What is at work is known exactly: of the few tasks that a job's firings left, those that have not settled.
@@ -187,7 +188,7 @@ SELECT {history_columns} FROM {schema}.job_history
 
 -- name: jobs_ended
 -- What somebody is just writing is left for the next round. (The same below.)
-SELECT key FROM {schema}.job WHERE ended_at < :before ORDER BY ended_at, key LIMIT :limit FOR UPDATE SKIP LOCKED;
+SELECT key FROM {schema}.job WHERE ended_at < :ended_before ORDER BY ended_at, key LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- name: prune_gone
 DELETE FROM {schema}.job_history
@@ -205,7 +206,7 @@ DELETE FROM {schema}.job_gone
 -- name: prune_history
 -- The jobs first, as everybody does who writes a history: how many entries each has is written with it.
 WITH old AS MATERIALIZED (
-    SELECT number, job_key FROM {schema}.job_history WHERE started_at < :before
+    SELECT number, job_key FROM {schema}.job_history WHERE started_at < :started_before
      ORDER BY started_at LIMIT :limit),
 ours AS MATERIALIZED (
     SELECT key FROM {schema}.job WHERE key IN (SELECT job_key FROM old) ORDER BY key FOR UPDATE SKIP LOCKED)
