@@ -47,6 +47,7 @@ QUEUE_MISSING: Final = "queue_missing"
 OCCURRENCE_STARTED: Final = "occurrence_started"
 OCCURRENCE_SKIPPED: Final = "occurrence_skipped"
 JOB_UNREADABLE: Final = "job_unreadable"
+JOB_UNFIT: Final = "job_unfit"
 
 counters: Final[Counter[str]] = Counter()
 
