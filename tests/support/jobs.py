@@ -40,10 +40,8 @@ class Calendar:
 
         await self.store.jobs.put_collection(PLACE, decide, act=ACT, now=now)
 
-    async def put(
-        self, name: str, properties: Mapping[str, Any], *, now: datetime, due: datetime | None = None
-    ) -> JobRecord:
-        """Write a job; with ``due``, that is its next instant whatever its timetable says."""
+    async def put(self, name: str, properties: Mapping[str, Any], *, now: datetime) -> JobRecord:
+        """As a client's PUT."""
         document = replaced({"properties": properties})
 
         def decide(seen: JobSeen) -> JobRecord:
@@ -55,7 +53,7 @@ class Calendar:
                 created_at=now,
                 updated_at=now,
             )
-            made = put_job(
+            return put_job(
                 new,
                 document,
                 collection=seen.collection,
@@ -64,7 +62,6 @@ class Calendar:
                 delay=IMMEDIATELY,
                 now=now,
             )
-            return made if due is None else replace(made, next_at=due)
 
         return await self.store.jobs.put_job(PLACE, name, decide, act=ACT, now=now)
 
