@@ -136,7 +136,7 @@ async def processed(server: Served, task_id: str) -> Any:
 
 async def test_one_process_has_every_role_unless_told_otherwise(folder: Path):
     with serving(folder, "shop:app") as server:
-        assert server.said.endswith(" as api, ingest, scheduler, agents, supervisor; Ctrl-C stops it")
+        assert server.said.endswith(" as api, ingest, scheduler, agents, supervisor, jobs; Ctrl-C stops it")
 
         status, _ = await server.ask(
             "POST", "/v1/tasks", json={"workflow": "buy", "input": "order-1", "id": "order-1"}
