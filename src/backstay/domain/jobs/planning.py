@@ -9,7 +9,7 @@ import msgspec
 
 from backstay.domain.jobs.documents import JobDocument
 from backstay.domain.jobs.records import JobRecord, JobState
-from backstay.domain.recurrence import Timetable, Timing, read_timing
+from backstay.domain.recurrence import Timetable, read_timing
 
 _MOMENT: Final = timedelta(microseconds=1)
 
@@ -29,20 +29,20 @@ def continued(job: JobRecord, document: JobDocument, *, delay: timedelta, now: d
     same = document.timing == read_timing(job.definition)
     if same and document.state is job.state:
         return job
-    if document.state is JobState.ENABLED and same and job.occurrences > 0:
-        return _arranged(job, document.state, _resumed(job, document.timing, delay=delay, now=now))
-    table = Timetable(document.timing, created=now, delay=delay)
-    due = table.next_after(now - _MOMENT, ran=job.occurrences)
-    return _arranged(msgspec.structs.replace(job, created_at=now), document.state, due)
+    if not same or job.occurrences == 0:
+        job = msgspec.structs.replace(job, created_at=now)
+    table = Timetable(document.timing, created=job.created_at, delay=delay)
+    return _arranged(job, document.state, _due(job, table, delay=delay, now=now))
 
 
-def _resumed(job: JobRecord, timing: Timing, *, delay: timedelta, now: datetime) -> datetime | None:
-    """The next instant of a job that has been disabled for a while; what it has missed, it has missed."""
-    table = Timetable(timing, created=job.created_at, delay=delay)
-    if not table.drifts:
-        return table.next_after(now - _MOMENT, ran=job.occurrences)
-    due = table.next_after(job.fired_at or now, ran=job.occurrences)
-    return due if due is None else max(due, now + delay)
+def _due(job: JobRecord, table: Timetable, *, delay: timedelta, now: datetime) -> datetime | None:
+    """The next instant that is not past: what a job has missed while it was disabled, it has missed."""
+    if table.drifts and job.fired_at is not None and job.created_at < now:
+        due = table.next_after(job.fired_at, ran=job.occurrences)
+        return due if due is None else max(due, now + delay)
+    # What is not past comes after the moment before; and nothing starts twice.
+    since = now - _MOMENT if job.fired_at is None else max(now - _MOMENT, job.fired_at)
+    return table.next_after(since, ran=job.occurrences)
 
 
 def _arranged(job: JobRecord, state: JobState, due: datetime | None) -> JobRecord:
