@@ -29,8 +29,8 @@ from backstay.domain.message import Property
 from backstay.domain.pace import Pace
 from backstay.domain.recovery import Recovery
 from backstay.domain.retry import Retry
-from backstay.domain.task import check_id
-from backstay.errors import Closed
+from backstay.domain.task import OURS, check_id
+from backstay.errors import Closed, InvalidId
 from backstay.mailroom import Mailroom
 from backstay.messaging.handles import QueueHandle, TopicHandle
 from backstay.messaging.stream_handle import StreamHandle
@@ -76,7 +76,7 @@ class App:
         With ``pace`` the steps that run at once follow how the service fares, up to ``concurrency``.
         """
         agent = Agent(
-            check_id(name, name="name of the agent"),
+            _own_name(name, "agent"),
             complete_by=complete_by,
             retry=retry,
             breaker=breaker,
@@ -107,7 +107,7 @@ class App:
         once as there are ``connections``; with ``pace``, at most.
         """
         agent = HttpAgent(
-            check_id(name, name="name of the agent"),
+            _own_name(name, "agent"),
             url,
             complete_by=complete_by,
             retry=retry,
@@ -163,6 +163,7 @@ class App:
                 plan=plan,
                 namespace=namespace,
             )
+            _own_name(workflow.name, "workflow")
             self.registry.add_workflow(workflow)
             return workflow
 
@@ -453,6 +454,13 @@ class App:
         if not self._clients:
             raise Closed(f"app {self.name!r} is not running; use it inside `async with app.run(…)`")
         return self._clients[-1]
+
+
+def _own_name(name: str, what: str) -> str:
+    """Return ``name`` if an application may call a workflow or an agent so."""
+    if check_id(name, name=f"name of the {what}").startswith(OURS):
+        raise InvalidId(f"name of the {what} is {name!r}; names that begin with {OURS!r} are built in")
+    return name
 
 
 def _url_or_store(store: str | Store | None) -> tuple[str | None, Store | None]:

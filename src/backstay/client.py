@@ -25,6 +25,7 @@ from backstay.errors import (
     TaskFailed,
     UnknownWorkflow,
 )
+from backstay.jobroom import Jobroom
 from backstay.mailroom import Mailroom
 from backstay.messaging.exchange import Exchange
 from backstay.messaging.handles import QueueHandle, TopicHandle
@@ -106,7 +107,7 @@ class Client(Operator):
         self.streams.close()
         await self.streams.log.close()
 
-    # Queues and streams
+    # Queues, streams and jobs
 
     @property
     def mailroom(self) -> Mailroom:
@@ -119,6 +120,11 @@ class Client(Operator):
         return Streamroom(
             self.streams, self._store.groups, settings=self._settings, clock=self._clock, act=self._act
         )
+
+    @property
+    def jobroom(self) -> Jobroom:
+        """Whoever looks after jobs: collections, what is in them, and what became of it."""
+        return Jobroom(self._store.jobs, settings=self._settings, clock=self._clock, act=self._act)
 
     def queue(self, name: str) -> QueueHandle:
         """A queue that the application, or somebody else, declares."""

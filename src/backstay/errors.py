@@ -7,7 +7,7 @@ BackstayError
 │   ├── InvalidId                an id does not fit the pattern
 │   ├── InvalidInput             a value does not fit the declared type, or has no JSON form
 │   │   └── NotJson                  a text is not JSON
-│   ├── InvalidJob               a member of a job's definition is wrong
+│   ├── InvalidJob               a member of a job's, or a collection's, definition is wrong
 │   ├── PayloadTooLarge          a value is larger than the payload limit
 │   ├── Unknown                  what it names is not there
 │   │   ├── UnknownWorkflow          no workflow of that name and version
@@ -20,7 +20,9 @@ BackstayError
 │   │   ├── UnknownMessage           no message of that id
 │   │   ├── UnknownStream            no stream of that name, or no such partition of it
 │   │   ├── UnknownGroup             no group of that name reads the stream
-│   │   └── UnknownEvent             no event of that id in quarantine
+│   │   ├── UnknownEvent             no event of that id in quarantine
+│   │   ├── UnknownCollection        no job collection of that name in the resource group
+│   │   └── UnknownJob               no job of that name in the collection
 │   ├── NotInWorkflow            a workflow call outside a workflow, or the reverse
 │   ├── NotAwaited               a workflow called something and did not wait for it
 │   └── InvalidHttpRequest       an HttpAgent cannot send this; Permanent as well
@@ -34,6 +36,8 @@ BackstayError
 │   ├── OffsetAhead              a checkpoint lies beyond the end of the log
 │   ├── OtherLog                 a checkpoint is of another log
 │   ├── QueueNotEmpty            there are messages in a queue that is to be deleted
+│   ├── QuotaExceeded            a job collection does not allow as much
+│   ├── JobForbids               a job, or its collection, is not in a state that allows this
 │   └── JournalMismatch          the workflow no longer fits what it did before
 ├── Unavailable              wait: the same call may succeed later
 │   ├── StoreUnavailable         the state store cannot be reached or written
@@ -89,11 +93,15 @@ class NotJson(InvalidInput):
 
 
 class InvalidJob(InvalidRequest):
-    """A member of a job's definition is wrong; ``field`` is the way to it from the top of the document."""
+    """A member of a job's definition is wrong; ``field`` is the way to it from the top of the document.
 
-    def __init__(self, field: str, problem: str) -> None:
+    The same goes for a collection's. ``recorded`` is what Azure Scheduler is known to have said of it.
+    """
+
+    def __init__(self, field: str, problem: str, *, recorded: str | None = None) -> None:
         super().__init__(f"{field} {problem}")
         self.field = field
+        self.recorded = recorded
 
 
 class PayloadTooLarge(InvalidRequest):
@@ -210,6 +218,27 @@ class UnknownEvent(Unknown):
         )
 
 
+class UnknownCollection(Unknown):
+    """There is no job collection of this name in its resource group."""
+
+    def __init__(self, resource_group: str, name: str) -> None:
+        super().__init__(
+            f"no job collection named {name!r} in resource group {resource_group!r};"
+            " create it first: collections are never created by what is put into them"
+        )
+        self.resource_group = resource_group
+        self.name = name
+
+
+class UnknownJob(Unknown):
+    """There is no job of this name in the collection."""
+
+    def __init__(self, collection: str, name: str) -> None:
+        super().__init__(f"no job named {name!r} in job collection {collection!r}")
+        self.collection = collection
+        self.name = name
+
+
 class NotInWorkflow(InvalidRequest):
     """A call that only makes sense inside a running workflow or step was made elsewhere."""
 
@@ -323,6 +352,14 @@ class QueueNotEmpty(Conflict):
             " wait until it is empty, or have them deleted with it (force)"
         )
         self.queue = queue
+
+
+class QuotaExceeded(Conflict):
+    """A job collection, by its own quota or its SKU's, does not allow as much; nothing was changed."""
+
+
+class JobForbids(Conflict):
+    """The state of a job, or of its collection, does not allow this; nothing was changed."""
 
 
 class JournalMismatch(Conflict):

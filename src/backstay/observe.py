@@ -6,6 +6,7 @@ An alert is one log line with ``alert=<kind>`` and ``task_id=<id>``. Counters ar
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections import Counter
 from typing import Any, Final
 
@@ -43,12 +44,36 @@ OTHER_LOG: Final = "other_log"
 QUARANTINE_FULL: Final = "quarantine_full"
 PIPELINE_WAITS: Final = "pipeline_waits"
 QUEUE_MISSING: Final = "queue_missing"
+OCCURRENCE_STARTED: Final = "occurrence_started"
+OCCURRENCE_SKIPPED: Final = "occurrence_skipped"
+JOB_UNREADABLE: Final = "job_unreadable"
+JOB_UNFIT: Final = "job_unfit"
 
 counters: Final[Counter[str]] = Counter()
 
 #: How many events this process appended to a stream; how many of them it finished for a group.
 appended: Final[Counter[str]] = Counter()
 processed: Final[Counter[tuple[str, str]]] = Counter()
+
+
+class Histogram:
+    """How many values were at most as large as each of ``bounds``, and all of them together."""
+
+    def __init__(self, *bounds: float) -> None:
+        self.bounds = bounds
+        self.clear()
+
+    def add(self, value: float) -> None:
+        self.numbers[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    def clear(self) -> None:
+        self.numbers = [0] * (len(self.bounds) + 1)
+        self.sum = 0.0
+
+
+#: How many seconds after their instant this process started occurrences of jobs.
+lateness: Final = Histogram(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
 
 
 def emit(event: str, *, level: int = logging.INFO, times: int = 1, **fields: Any) -> None:

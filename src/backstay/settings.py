@@ -19,6 +19,7 @@ from backstay.domain.bound import MESSAGES_MOST, MESSAGES_USUAL
 from backstay.domain.durations import describe, duration
 from backstay.domain.message import DELIVERIES_MOST, LOCK_LEAST, LOCK_MOST
 from backstay.domain.ownership import MEMBERS_MOST, ordinal_of
+from backstay.domain.recurrence import IMMEDIATELY
 from backstay.errors import InvalidRequest, InvalidSetting
 
 PREFIX: Final = "BACKSTAY_"
@@ -66,6 +67,18 @@ class Settings:
     # Which of the members this is, from 0; -1: as the name of the pod or host says, if it ends in a number.
     partition_ordinal: int = -1
     max_messages: int = MESSAGES_USUAL
+    # So long after it was written a job runs that is to run immediately.
+    job_immediately: timedelta = IMMEDIATELY
+    # An occurrence that is at most so late is on time; of missed ones so many are caught up.
+    job_grace: timedelta = timedelta(minutes=1)
+    job_catch_up_max: int = 100
+    # So long a request of a job may take; so many attempts a process makes at once.
+    job_http_timeout: timedelta = timedelta(seconds=60)
+    job_concurrency: int = 200
+    # How long jobs that are over are kept, and what became of occurrences; and how much of that.
+    job_retention: timedelta = timedelta(days=60)
+    job_history_retention: timedelta = timedelta(days=60)
+    job_history_max: int = 1_000
     host: str = "127.0.0.1"
     port: int = 8080
     tls_cert: str = ""
@@ -159,6 +172,9 @@ _LEAST: Final = {
     "partition_members": 1,
     "partition_ordinal": 0,
     "max_messages": 1,
+    "job_catch_up_max": 1,
+    "job_concurrency": 1,
+    "job_history_max": 1,
     "port": 0,
     "connections_max": 1,
     "watchers_max": 1,
@@ -168,6 +184,9 @@ _MOST: Final = {
     "max_deliveries": DELIVERIES_MOST,
     "max_messages": MESSAGES_MOST,
     "partition_members": MEMBERS_MOST,
+    "job_catch_up_max": 1_000,
+    "job_concurrency": 10_000,
+    "job_history_max": 100_000,
 }
 _TRUTH: Final = {"true": True, "false": False}
 

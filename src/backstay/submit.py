@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 from backstay.clock import Clock
 from backstay.definitions.codec import check_size, encode
@@ -15,14 +15,11 @@ from backstay.domain.durations import Instant, instant_of
 from backstay.domain.ids import new_id
 from backstay.domain.status import checked_reply_to
 from backstay.domain.step import StepRecord
-from backstay.domain.task import NewTask, check_id
+from backstay.domain.task import ATTRIBUTE_LENGTH_MAX, ATTRIBUTES_MAX, OURS, NewTask, check_id
 from backstay.domain.text import is_text
-from backstay.errors import BackstayError, InvalidInput
+from backstay.errors import BackstayError, InvalidInput, UnknownWorkflow
 from backstay.settings import Settings
 from backstay.store.base import Store, Submitted
-
-ATTRIBUTES_MAX: Final = 32
-ATTRIBUTE_LENGTH_MAX: Final = 200
 
 CompleteBy = Instant
 
@@ -116,6 +113,7 @@ class Door:
         attributes: Mapping[str, str] | None,
         plan: tuple[StepRecord, ...] = (),
     ) -> NewTask:
+        _check_not_ours(workflow)
         check_size(data, f"input of workflow {workflow}", self._settings.payload_bytes_max)
         return NewTask(
             id=new_id(self._clock.now(), self._random_bits) if id is None else check_id(id),
@@ -144,6 +142,12 @@ class Door:
                 f"complete_by {instant.isoformat()} lies in the past; now is {now.isoformat()}"
             )
         return instant
+
+
+def _check_not_ours(workflow: str) -> None:
+    """Who may submit a task may not therefore have what is built in do as it is told; jobs start that."""
+    if workflow.startswith(OURS):
+        raise UnknownWorkflow(f"workflow {workflow!r} is built in and cannot be submitted; jobs start it")
 
 
 def _checked_attributes(attributes: object) -> dict[str, str]:

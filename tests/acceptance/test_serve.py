@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import resource
 import signal
 import socket
@@ -20,6 +19,15 @@ from typing import Any
 import aiohttp
 import pytest
 import trustme
+
+from backstay.clock import SystemClock
+from backstay.domain.jobs.records import JobState
+from backstay.domain.recurrence import Moment
+from backstay.store.sqlite import SqliteStore
+from tests.support.jobs import Calendar
+from tests.support.running import eventually
+from tests.support.serve_command import Served, command, environment, serving
+from tests.support.service import http_service
 
 APP = """
 import asyncio
@@ -40,62 +48,15 @@ async def buy(order: str) -> str:
 """
 
 
-class Served:
-    def __init__(self, process: subprocess.Popen[str], said: str) -> None:
-        self.process = process
-        self.said = said
-
-    @property
-    def url(self) -> str:
-        return self.said.split(" on ")[1].split(" as ")[0]
-
-    async def ask(
-        self, method: str, path: str, *, tls: ssl.SSLContext | bool = True, **options: Any
-    ) -> tuple[int, Any]:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.request(method, self.url + path, ssl=tls, **options) as answer,
-        ):
-            return answer.status, await answer.json(content_type=None)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "shop.py").write_text(APP)
     return tmp_path
 
 
-def command(*options: str) -> list[str]:
-    return [sys.executable, "-m", "backstay", "serve", *options]
-
-
-def environment(**more: str) -> dict[str, str]:
-    return {**{k: v for k, v in os.environ.items() if not k.startswith("BACKSTAY_")}, **more}
-
-
 def with_files(soft: int, hard: int) -> list[str]:
     """What stands before a command that may have so many files open."""
     return ["sh", "-c", f'ulimit -Sn {soft}; ulimit -Hn {hard}; exec "$@"', "sh"]
-
-
-@contextmanager
-def serving(folder: Path, *options: str, under: Sequence[str] = ()) -> Iterator[Served]:
-    """A server that said it runs; it is stopped, and must stop well."""
-    with subprocess.Popen(
-        [*under, *command(*options, "--port", "0")],
-        cwd=folder,
-        env=environment(),
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stderr is not None
-            yield Served(process, process.stderr.readline().strip())
-            process.send_signal(signal.SIGTERM)
-            process.stderr.read()
-            assert process.wait(30) == 0
-        finally:
-            process.kill()
 
 
 def refused(folder: Path, *options: str, under: Sequence[str] = ()) -> tuple[int, str]:
@@ -136,7 +97,7 @@ async def processed(server: Served, task_id: str) -> Any:
 
 async def test_one_process_has_every_role_unless_told_otherwise(folder: Path):
     with serving(folder, "shop:app") as server:
-        assert server.said.endswith(" as api, ingest, scheduler, agents, supervisor; Ctrl-C stops it")
+        assert server.said.endswith(" as api, ingest, scheduler, agents, supervisor, jobs; Ctrl-C stops it")
 
         status, _ = await server.ask(
             "POST", "/v1/tasks", json={"workflow": "buy", "input": "order-1", "id": "order-1"}
@@ -286,7 +247,6 @@ def test_a_port_in_use_is_one_clear_line_and_touches_no_store(folder: Path):
     ("options", "complaint"),
     [
         (("shop:app", "--roles", "api,janitor"), "there is no role 'janitor'"),
-        (("--roles", "scheduler,agents"), "need the application: name it as module:app"),
         (("shop:app", "--port", "99999"), "port is 99999; it must be at most 65535"),
         (("shop:app", "--port", "many"), "port is 'many'; it must be a whole number"),
         (("shop:app", "--host", "no such host"), "host is 'no such host'"),
@@ -357,3 +317,28 @@ def test_where_there_is_room_for_no_connection_at_all_nothing_starts(folder: Pat
     assert code != 0
     assert "and this process may have 256: raise that (ulimit -Hn" in said
     assert not (folder / "backstay.db").exists()
+
+
+# Jobs
+
+
+async def test_without_an_application_it_runs_jobs(folder: Path):
+    with serving(folder) as server:
+        assert server.said.endswith(" as api, ingest, scheduler, agents, supervisor, jobs; Ctrl-C stops it")
+        store = SqliteStore(f"sqlite:///{folder / 'backstay.db'}")
+        await store.open()
+        async with http_service() as receiver:
+            calendar, now = Calendar(store), SystemClock().now()
+            await calendar.open(now)
+            action = {"type": "Http", "request": {"uri": receiver.url, "method": "GET"}}
+            await calendar.put("j", {"startTime": Moment(now).text, "action": action}, now=now)
+
+            await eventually(calendar.job, lambda job: job.state is JobState.COMPLETED)
+            [task] = await calendar.tasks()
+            shown = await processed(server, task.id)
+            async with aiohttp.ClientSession() as session, session.get(f"{server.url}/metrics") as answer:
+                metrics = await answer.text()
+        await store.close()
+
+    assert (shown["state"], shown["attributes"]) == ("processed", {"collection": "jc", "job": "j"})
+    assert "backstay_occurrences_started_total 1" in metrics

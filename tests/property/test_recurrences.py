@@ -205,3 +205,23 @@ def test_every_job_can_be_told_in_a_sentence(created: Created):
     assert sentence
     assert "None" not in sentence
     assert sentence.isprintable()
+
+
+@MANY
+@given(jobs(), st.timedeltas(timedelta(0), timedelta(days=900)), st.data())
+def test_occurrences_are_counted_without_being_enumerated(
+    created: Created, after: timedelta, data: st.DataObject
+):
+    table = made(created)
+    assume(not table.drifts)
+    since = created.at + after
+    found: list[datetime] = []
+    last = since
+    while len(found) < 30 and (due := table.next_after(last)) is not None:
+        found.append(due)
+        last = due
+
+    until = data.draw(st.sampled_from(found)) if found else since + timedelta(days=365)
+
+    assert table.count(since, until) == sum(due <= until for due in found)
+    assert table.count(since, until - timedelta(microseconds=1)) == sum(due < until for due in found)

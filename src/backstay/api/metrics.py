@@ -7,16 +7,20 @@ from typing import Final
 
 from backstay.api.calls import Call, Nothing, Text
 from backstay.api.exposition import family
+from backstay.api.job_metrics import job_lines
 from backstay.api.queue_gauges import queue_lines
 from backstay.api.stream_metrics import stream_exposition
 from backstay.domain.breaker import BreakerState
 from backstay.observe import (
     LATE_REPLY,
     MESSAGE_DUPLICATE,
+    OCCURRENCE_SKIPPED,
+    OCCURRENCE_STARTED,
     RECOVERED,
     STATUS_LOST,
     appended,
     counters,
+    lateness,
     processed,
 )
 from backstay.views import AgentView
@@ -29,6 +33,8 @@ _NAMES: Final = {
     RECOVERED: "recoveries",
     MESSAGE_DUPLICATE: "message_duplicates",
     STATUS_LOST: "status_lost",
+    OCCURRENCE_STARTED: "occurrences_started",
+    OCCURRENCE_SKIPPED: "occurrences_skipped",
 }
 
 
@@ -42,6 +48,7 @@ async def get_metrics(call: Call[Nothing, Nothing, Nothing]) -> Text:
         *exposition(counters, waiting=waiting, agents=await call.client.agents()),
         *queue_lines(await call.service.queue_gauges.get(), now=now),
         *of_streams,
+        *job_lines(lateness),
     ]
     return Text("".join(f"{line}\n" for line in lines), media_type=MEDIA_TYPE)
 

@@ -14,8 +14,7 @@ from backstay.app import App
 from backstay.cli.access import StoreOption
 from backstay.cli.render import note
 from backstay.cli.target import load_app
-from backstay.errors import InvalidSetting
-from backstay.runtime.roles import ALL, WITHOUT_CODE, Role, Roles, as_names, parse_roles
+from backstay.runtime.roles import ALL, Role, as_names, parse_roles
 from backstay.runtime.stores import store_label
 from backstay.settings import Settings
 
@@ -28,7 +27,7 @@ def serve(
         str | None,
         typer.Argument(
             metavar="module:app",
-            help="The application; without it, only api and supervisor can run.",
+            help="The application; without it only what is built in runs: jobs.",
             show_default=False,
         ),
     ] = None,
@@ -49,14 +48,14 @@ def serve(
     ] = None,
     tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Its key in PEM.")] = None,
 ) -> None:
-    """Run an application: the HTTP interface, the scheduler with its agents, the supervisor.
+    """Run an application: the HTTP interface, the scheduler with its agents, the supervisor, its jobs.
 
     SIGTERM or Ctrl-C stops gracefully: what is at work may end. A second one does not wait.
     """
     settings = Settings.load(
         {"store": store, "host": host, "port": port, "tls_cert": tls_cert, "tls_key": tls_key}
     )
-    wanted = _roles(roles, has_code=target is not None)
+    wanted = ALL if roles is None else parse_roles(roles.split(","))
     app = App("backstay") if target is None else load_app(target)
     logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)
 
@@ -64,6 +63,8 @@ def serve(
         where = f" on {address}" if address else ""
         note(f"backstay is running{where} as {', '.join(as_names(wanted))}; Ctrl-C stops it")
         note(f"the store is {store_label(settings)}")
+        if target is None and Role.SCHEDULER in wanted:
+            note("no application is named, so that only jobs are run")
 
     try:
         with asyncio.Runner(loop_factory=_event_loop()) as runner:
@@ -71,17 +72,6 @@ def serve(
     except asyncio.CancelledError:
         note("stopped without waiting; what was at work is taken up again elsewhere")
         raise typer.Exit(1) from None
-
-
-def _roles(names: str | None, *, has_code: bool) -> Roles:
-    if names is None:
-        return ALL if has_code else WITHOUT_CODE
-    wanted = parse_roles(names.split(","))
-    if not has_code and wanted - WITHOUT_CODE:
-        raise InvalidSetting(
-            f"roles {', '.join(as_names(wanted - WITHOUT_CODE))} need the application: name it as module:app"
-        )
-    return wanted
 
 
 def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

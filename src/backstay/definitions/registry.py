@@ -35,6 +35,13 @@ class Registry:
         # Pipelines that were begun: each must have got a sink by the time that the application runs.
         self._begun: dict[tuple[str, str], None] = {}
 
+    def copy(self) -> Registry:
+        """The same declarations; what is added to one of the two is not in the other."""
+        copied = Registry()
+        for name, declared in vars(self).items():
+            setattr(copied, name, declared.copy())
+        return copied
+
     def add_workflow(self, workflow: Workflow[..., Any]) -> None:
         identity = (workflow.name, workflow.version)
         if identity in self.workflows:

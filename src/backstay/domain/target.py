@@ -22,3 +22,11 @@ def queue_target(name: str) -> str:
 
 def group_target(stream: str, name: str) -> str:
     return f"group:{stream}/{name}"
+
+
+def collection_target(name: str) -> str:
+    return f"collection:{name}"
+
+
+def job_target(collection: str, name: str) -> str:
+    return f"job:{collection}/{name}"

@@ -17,6 +17,7 @@ from backstay.domain.durations import describe
 from backstay.domain.lease import Owner
 from backstay.errors import Unavailable
 from backstay.ingest.role import Ingest
+from backstay.jobs.role import JobsRole
 from backstay.messaging.exchange import Exchange
 from backstay.messaging.streams import Streams
 from backstay.observe import DRAIN_CUT_SHORT, DRAINING, STORE_UNAVAILABLE, emit
@@ -104,6 +105,8 @@ class Instance:
                 random=random,
             )
 
+        self._jobs = JobsRole(store, owner, settings=settings, clock=clock) if Role.JOBS in roles else None
+
     async def run(self) -> None:
         """All roles, until cancelled. Raises LeaseLost when this instance was declared dead."""
         stop_listening = self._store.listen(self._changed)
@@ -121,6 +124,8 @@ class Instance:
                     group.create_task(self._supervisor.run(), name="backstay-supervisor")
                 if self._ingest is not None:
                     group.create_task(self._ingest.run(), name="backstay-ingest")
+                if self._jobs is not None:
+                    group.create_task(self._jobs.run(), name="backstay-jobs")
         finally:
             stop_listening()
             self._alarms.clear()
@@ -148,6 +153,8 @@ class Instance:
             self._agents.close()
         if self._inbox is not None:
             self._inbox.close()
+        if self._jobs is not None:
+            self._jobs.close()
         try:
             async with asyncio.timeout(within.total_seconds()):
                 if self._ingest is not None:
@@ -190,6 +197,8 @@ class Instance:
             silent[Role.SUPERVISOR] = self._supervisor.pulse.silent_seconds()
         if self._ingest is not None:
             silent[Role.INGEST] = self._ingest.silent_seconds()
+        if self._jobs is not None:
+            silent[Role.JOBS] = self._jobs.silent_seconds()
         return silent
 
     # Its own loops

@@ -15,6 +15,7 @@ class Role(StrEnum):
     SCHEDULER = "scheduler"
     AGENTS = "agents"
     SUPERVISOR = "supervisor"
+    JOBS = "jobs"
 
 
 Roles = frozenset[Role]
@@ -22,8 +23,6 @@ Roles = frozenset[Role]
 ALL: Final[Roles] = frozenset(Role)
 #: What an application runs inside its own process.
 EMBEDDED: Final[Roles] = ALL - {Role.API}
-#: What needs none of the application's code.
-WITHOUT_CODE: Final[Roles] = frozenset({Role.API, Role.SUPERVISOR})
 
 
 def parse_roles(names: Iterable[str]) -> Roles:

@@ -16,6 +16,7 @@ from backstay.clock import Clock
 from backstay.definitions.registry import Registry
 from backstay.domain.lease import Owner
 from backstay.errors import LeaseLost, StoreUnavailable, Unavailable
+from backstay.jobs.occurrence import with_jobs
 from backstay.messaging.logs import log_of
 from backstay.messaging.stream import Log
 from backstay.observe import INSTANCE_DEAD, STORE_UNAVAILABLE, emit
@@ -52,13 +53,15 @@ class Running:
         self._instance: Instance | None = None
         self._body: asyncio.Task[object] | None = None
         self.clock = clock or StoreClock(self._store)
+        # What runs here: all that the application declares, and what runs the occurrences of jobs.
+        self._runs = with_jobs(registry, self._store, settings=settings, clock=self.clock)
         self.client: Client | None = None
         self.draining = False
         # Others can see by now that it runs, and what.
         self.registered = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        self._registry.check()
+        self._runs.check()
         await self._store.open()
         self.client = Client(
             self._store, self._registry, settings=self._settings, clock=self.clock, log=self._log
@@ -87,7 +90,7 @@ class Running:
             closing.push_async_callback(self._store.close)
             if self.client is not None:
                 closing.push_async_callback(self.client.close)
-            for agent in self._registry.agents.values():
+            for agent in self._runs.agents.values():
                 closing.push_async_callback(agent.close)
             with contextlib.suppress(asyncio.CancelledError):
                 if not failed:
@@ -153,7 +156,7 @@ class Running:
         return Instance(
             owner,
             self._store,
-            self._registry,
+            self._runs,
             settings=self._settings,
             clock=self.clock,
             random=self._random,
@@ -168,7 +171,7 @@ class Running:
             host=socket.gethostname(),
             pid=os.getpid(),
             roles=self.roles(),
-            runs=tuple(runnables(self._registry, self._settings)) if Role.SCHEDULER in self._roles else (),
+            runs=tuple(runnables(self._runs, self._settings)) if Role.SCHEDULER in self._roles else (),
         )
         return await self._store.register(instance, now=self.clock.now())
 

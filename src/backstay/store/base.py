@@ -10,6 +10,7 @@ records       what it keeps for operators: controls, alerts, the audit trail, to
 queues        messages in queues (``messaging.queue``)
 requests      what it carries between schedulers and agents in other processes
 groups        how far the readers of streams have got, and what they set aside
+jobs          job collections, their jobs, and what became of their occurrences
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from backstay.errors import BackstayError
 from backstay.messaging.queue import Queues
 from backstay.store.accepting import Accept
 from backstay.store.groups import Groups
+from backstay.store.jobs import Jobs
 from backstay.store.records import Records
 from backstay.store.requests import Mail, Requests
 from backstay.store.supervision import Supervision
@@ -195,6 +197,8 @@ class Changes(msgspec.Struct):
     queues: list[str] = []
     # Somebody joined or left a group, or a unit of one changed hands.
     ownership: bool = False
+    # Jobs were written: another may be the next that is due.
+    jobs: bool = False
     # Another process wrote: anything may have changed.
     foreign: bool = False
 
@@ -238,6 +242,9 @@ class Store(Protocol):
 
     @property
     def groups(self) -> Groups: ...
+
+    @property
+    def jobs(self) -> Jobs: ...
 
     async def open(self, *, must_exist: bool = False) -> None:
         """Connect and bring the schema up to date. Raises StoreTooNew for a newer schema.

@@ -1,15 +1,18 @@
 """What a state store keeps of jobs.
 
-Definitions are changed by decisions that see what is there (``Settle…``) inside the transaction that writes
+Definitions are changed by decisions that see what is there (``Decide…``) inside the transaction that writes
 the outcome: two who change the same collection do so one after the other, so that no quota is ever exceeded.
-Instants are claimed by comparison: ``fire`` writes only where the job is still as it was seen.
+A decision is pure: it may be asked again before its outcome is written. Instants are claimed by comparison:
+``fire`` writes only where the job is still as it was seen.
+
+Secrets lie apart. Of all records that are given here only those that a decision sees hold them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -27,6 +30,9 @@ from backstay.domain.jobs.records import (
 from backstay.domain.lease import Owner
 from backstay.domain.task import NewTask
 
+#: So many entries of a job's history are kept unless somebody says otherwise.
+HISTORY_MAX: Final = 1_000
+
 
 class CollectionSeen(msgspec.Struct, frozen=True, kw_only=True):
     """What decides about a change of a collection."""
@@ -43,13 +49,16 @@ class JobSeen(msgspec.Struct, frozen=True, kw_only=True):
     """What decides about a change of a job."""
 
     collection: Collection
+    # With its secrets; None: there is none.
     job: JobRecord | None
-    # How many jobs there are in the collection, this one included.
+    # How many jobs there are in the collection; one that is about to be created is not among them.
     jobs: int
 
 
 DecideCollection = Callable[[CollectionSeen], Collection]
 DecideJob = Callable[[JobSeen], JobRecord]
+#: The task that runs a job by hand.
+DecideRun = Callable[[JobSeen], NewTask]
 
 
 class DueJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +66,8 @@ class DueJob(msgspec.Struct, frozen=True, kw_only=True):
 
     job: JobRecord
     collection: Collection
-    # Tasks of its occurrences, whatever their generation, that have not come to their end.
+    # Tasks of its occurrences, whatever their generation and whoever asked for them, that have not settled.
+    # One that stopped in error has: it waits for a person, and the job need not.
     at_work: int
 
 
@@ -71,6 +81,8 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True):
     tasks: Sequence[NewTask] = ()
     # Gaps, for the history.
     entries: Sequence[HistoryEntry] = ()
+    # The instant stays the next one, and the job is due again only then: an earlier occurrence is at work.
+    again_at: datetime | None = None
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +110,10 @@ class Jobs(Protocol):
     async def put_collection(
         self, id: CollectionId, decide: DecideCollection, *, act: Act, now: datetime
     ) -> Collection:
-        """Write what ``decide`` makes of what is there. Whatever it raises changes nothing."""
+        """Write what ``decide`` makes of what is there. Whatever it raises changes nothing.
+
+        What is there keeps its spelling. Jobs of a collection that is not enabled are not due.
+        """
 
     async def delete_collection(self, id: CollectionId, *, act: Act, now: datetime) -> None:
         """With its jobs and their history. Raises UnknownCollection."""
@@ -116,10 +131,23 @@ class Jobs(Protocol):
     async def put_job(
         self, collection: CollectionId, name: str, decide: DecideJob, *, act: Act, now: datetime
     ) -> JobRecord:
-        """Write what ``decide`` makes of what is there. Raises UnknownCollection."""
+        """Write what ``decide`` makes of what is there. Raises UnknownCollection, and whatever it raises.
+
+        What is there keeps its spelling. An enabled job that has no next instant, and whose last occurrence
+        has come to its end, is left completed or faulted.
+        """
 
     async def delete_job(self, collection: CollectionId, name: str, *, act: Act, now: datetime) -> None:
         """With its history. Raises UnknownCollection, UnknownJob. What is at work comes to its end."""
+
+    async def run(
+        self, collection: CollectionId, name: str, decide: DecideRun, *, act: Act, now: datetime
+    ) -> bool:
+        """Enter the task that ``decide`` makes of a job, as if submitted; whether it is new.
+
+        No instant is used up, and the task counts as one at work. Raises UnknownCollection, UnknownJob, and
+        whatever ``decide`` raises.
+        """
 
     async def secrets(self, job_key: int, *, uid: str) -> dict[str, str]:
         """Of a job that is still there, for its action; nobody else is given them. Else nothing."""
@@ -132,19 +160,25 @@ class Jobs(Protocol):
     async def due(self, *, now: datetime, limit: int) -> list[DueJob]:
         """Those that are due longest first; none of a collection that is not enabled."""
 
-    async def fire(self, firings: Sequence[Firing], *, owner: Owner, now: datetime) -> list[bool]:
-        """Advance jobs and enter their tasks; of each, whether it was still as seen.
+    async def fire(
+        self, firings: Sequence[Firing], *, owner: Owner, now: datetime, history_max: int = HISTORY_MAX
+    ) -> list[bool]:
+        """Advance jobs and enter their tasks; of each, whether it was still as seen, and could be written.
 
-        Raises LeaseLost when ``owner`` was declared dead.
+        What is written of a job: its next instant, what was fired, its state. A job that somebody else is
+        just writing is left alone: look again. Raises LeaseLost when ``owner`` was declared dead.
         """
 
     # What became of them
 
-    async def record(self, attempts: Sequence[Attempt], *, now: datetime) -> list[bool]:
+    async def record(
+        self, attempts: Sequence[Attempt], *, now: datetime, history_max: int = HISTORY_MAX
+    ) -> list[bool]:
         """Enter attempts into the history and count them; of each, whether it is new.
 
-        The same attempt said again changes nothing, and neither does one of a job that is gone. When the
-        last occurrence of a job comes to its end, the job is completed or faulted by its outcome.
+        The same attempt said again changes nothing, and neither does one of a job that is gone. Those of an
+        earlier generation are in the history, and count no more. When the last occurrence of a job comes to
+        its end, the job is completed or faulted by its outcome. Beyond ``history_max`` entries the oldest go.
         """
 
     async def history(
@@ -156,7 +190,10 @@ class Jobs(Protocol):
         skip: int = 0,
         limit: int,
     ) -> list[HistoryEntry]:
-        """Newest first."""
+        """Newest first by their start, then by their number."""
 
     async def prune(self, *, finished_before: datetime, entries_before: datetime, limit: int) -> int:
-        """Delete finished jobs and entries that are older, so many at most; how many that were."""
+        """Delete finished jobs and entries that are older, so many at most; how many that were.
+
+        So are those of jobs that were deleted: nobody sees them any more, but there may be a great many.
+        """

@@ -26,6 +26,9 @@ from backstay.testing.promises.controls import ControlPromises
 from backstay.testing.promises.expiry import ExpiryPromises
 from backstay.testing.promises.holding import HoldingPromises
 from backstay.testing.promises.instances import InstancePromises
+from backstay.testing.promises.job_firing import JobFiringPromises
+from backstay.testing.promises.job_history import JobHistoryPromises
+from backstay.testing.promises.job_keeping import JobKeepingPromises
 from backstay.testing.promises.leadership import LeadershipPromises
 from backstay.testing.promises.listeners import ListenerPromises
 from backstay.testing.promises.listing import ListingPromises
@@ -70,5 +73,8 @@ class StoreSuite(
     AdvancePromises,
     BridgePromises,
     QuarantinePromises,
+    JobKeepingPromises,
+    JobFiringPromises,
+    JobHistoryPromises,
 ):
     """Everything that a state store promises."""

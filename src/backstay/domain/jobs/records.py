@@ -115,6 +115,13 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     faults: int = 0
 
 
+class Outcome(msgspec.Struct, frozen=True):
+    """How the main action of an occurrence ended, and which instant that was of."""
+
+    at: datetime
+    failed: bool
+
+
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job. ``key`` is the store's own number; ``uid`` is new whenever a job of this name is created."""
 
@@ -142,6 +149,12 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     # When the last execution really began.
     last_execution_at: datetime | None = None
     counters: Counters = Counters()
+    # Of the latest occurrence of this generation that came to its end, of those that nobody asked for.
+    outcome: Outcome | None = None
+
+    def __repr__(self) -> str:
+        """Without its secrets: this is what logs and failed assertions show."""
+        return f"JobRecord({self.collection.name}/{self.name}, {self.uid}, {self.state}, next {self.next_at})"
 
 
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True):

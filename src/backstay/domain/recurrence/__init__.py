@@ -21,7 +21,7 @@ from backstay.domain.recurrence.definition import Frequency, Recurrence, Schedul
 from backstay.domain.recurrence.moments import Moment, read_moment
 from backstay.domain.recurrence.reading import read_job, read_timing
 from backstay.domain.recurrence.spans import Notation, Span, read_span
-from backstay.domain.recurrence.timetable import IMMEDIATELY, Timetable
+from backstay.domain.recurrence.timetable import IMMEDIATELY, Timetable, occurrence_text
 
 __all__ = [
     "IMMEDIATELY",
@@ -33,6 +33,7 @@ __all__ = [
     "Span",
     "Timetable",
     "Timing",
+    "occurrence_text",
     "read_job",
     "read_moment",
     "read_span",

@@ -26,3 +26,12 @@ class Cycle:
         if place == len(self.offsets):
             rounds, place = rounds + 1, 0
         return self.origin + rounds * self.length + self.offsets[place]
+
+    def count(self, low: int, high: int) -> int:
+        """How many numbers of the cycle are not below ``low``, and below ``high``."""
+        return self._below(high) - self._below(low)
+
+    def _below(self, number: int) -> int:
+        """How many lie between the origin and ``number``; those before the origin are negative."""
+        rounds, rest = divmod(number - self.origin, self.length)
+        return rounds * len(self.offsets) + bisect_left(self.offsets, rest)

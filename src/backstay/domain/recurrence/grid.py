@@ -35,7 +35,15 @@ class Grid:
 
     def after(self, since: int) -> int | None:
         """The first instant of the grid after this one."""
-        return self.start + max(0, (since - self.start) // self.step + 1) * self.step
+        return self.start + self._through(since) * self.step
+
+    def count(self, since: int, until: int) -> int:
+        """How many instants of the grid there are after ``since`` and not after ``until``."""
+        return self._through(until) - self._through(since)
+
+    def _through(self, moment: int) -> int:
+        """How many there are up to this instant."""
+        return max(0, (moment - self.start) // self.step + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +58,21 @@ class MonthGrid:
 
     def after(self, since: int) -> int | None:
         """The first instant of the grid after this one; None past the last year of the calendar."""
-        if since < micros(self.start):
-            return micros(self.start)
-        now = instant(since)
-        apart = (now.year - self.start.year) * 12 + now.month - self.start.month
-        due = self._due(apart // self.months)
+        return self._due(self._through(since))
+
+    def count(self, since: int, until: int) -> int:
+        """How many instants of the grid there are after ``since`` and not after ``until``."""
+        return self._through(until) - self._through(since)
+
+    def _through(self, moment: int) -> int:
+        """How many there are up to this instant."""
+        if moment < micros(self.start):
+            return 0
+        now = instant(moment)
+        number = ((now.year - self.start.year) * 12 + now.month - self.start.month) // self.months
         # The last one that lies in this month or before it may have passed; the one after has not.
-        return due if due is None or due > since else self._due(apart // self.months + 1)
+        due = self._due(number)
+        return number if due is None or due > moment else number + 1
 
     def _due(self, number: int) -> int | None:
         year, month = divmod(self.start.year * 12 + self.start.month - 1 + number * self.months, 12)
@@ -75,6 +91,11 @@ class Drift:
 
     def after(self, since: int) -> int | None:
         return grid(self.frequency, self.interval, start=since).after(since)
+
+    def count(self, since: int, until: int) -> int:
+        """Of those that have not started it is not known when they would have been due: one at most is."""
+        due = self.after(since)
+        return int(due is not None and due <= until)
 
 
 def grid(frequency: Frequency, interval: int, *, start: int) -> Grid | MonthGrid:

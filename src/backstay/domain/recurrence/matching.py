@@ -34,6 +34,9 @@ class Numbers(Protocol):
 
     def at_or_after(self, number: int) -> int | None: ...
 
+    def count(self, low: int, high: int) -> int:
+        """How many of them are not below ``low``, and below ``high``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Matching:
@@ -45,6 +48,10 @@ class Matching:
         """The first match after this instant; None if there is none any more."""
         minute = self.minutes.at_or_after(since // MINUTE + 1)
         return None if minute is None else minute * MINUTE
+
+    def count(self, since: int, until: int) -> int:
+        """How many matches there are after ``since`` and not after ``until``."""
+        return self.minutes.count(since // MINUTE + 1, until // MINUTE + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,15 @@ class DaysAndTimes:
         if day is None:
             return None
         return day * DAY_MINUTES + self.times[place if day == today else 0]
+
+    def count(self, low: int, high: int) -> int:
+        whole = self.days.count(low // DAY_MINUTES, high // DAY_MINUTES) * len(self.times)
+        return whole - self._before(low) + self._before(high)
+
+    def _before(self, minute: int) -> int:
+        """How many there are of the day of this minute that lie before it."""
+        day, time = divmod(minute, DAY_MINUTES)
+        return bisect_left(self.times, time) if self.days.count(day, day + 1) else 0
 
 
 def matching(frequency: Frequency, interval: int, schedule: Schedule, *, anchor: int) -> Matching:

@@ -70,12 +70,11 @@ class DaysOfMonths:
         """The first such day; None if the calendar ends, or has repeated itself, before there is one."""
         if day > _LAST_DAY:
             return None
-        wanted = date.fromordinal(day + _EPOCH)
-        month = self.months.at_or_after(wanted.year * 12 + wanted.month - 1)
+        month = self._month_from(day)
         for _ in range(self._visits_max()):
             if month is None or month > _LAST_MONTH:
                 return None
-            first = day_number(date(month // 12, month % 12 + 1, 1))
+            first = _first_day(month)
             days = self.choice.days(month, first)
             place = bisect_left(days, day - first + 1)
             if place < len(days):
@@ -83,10 +82,32 @@ class DaysOfMonths:
             month = self.months.at_or_after(month + 1)
         return None
 
+    def count(self, low: int, high: int) -> int:
+        """How many such days are not before ``low``, and before ``high``. Takes a moment for each month."""
+        if low >= high:
+            return 0
+        last = date.fromordinal(min(high, _LAST_DAY) + _EPOCH)
+        beyond = last.year * 12 + last.month
+        found, month = 0, self._month_from(low)
+        while month is not None and month < beyond:
+            first = _first_day(month)
+            days = self.choice.days(month, first)
+            found += bisect_left(days, high - first + 1) - bisect_left(days, low - first + 1)
+            month = self.months.at_or_after(month + 1)
+        return found
+
+    def _month_from(self, day: int) -> int | None:
+        wanted = date.fromordinal(day + _EPOCH)
+        return self.months.at_or_after(wanted.year * 12 + wanted.month - 1)
+
     def _visits_max(self) -> int:
         """Visits until the same months come again, and the one in which the search begins."""
         rounds = CALENDAR_MONTHS // gcd(self.months.length, CALENDAR_MONTHS)
         return rounds * len(self.months.offsets) + 1
+
+
+def _first_day(month: int) -> int:
+    return day_number(date(month // 12, month % 12 + 1, 1))
 
 
 def _length(month: int) -> int:

@@ -31,6 +31,9 @@ FITTING: Final[Mapping[str, tuple[Frequency, ...]]] = {
     "months": (Frequency.MONTH, Frequency.YEAR),
 }
 
+#: What is known of how Azure Scheduler said that an element does not go with the frequency.
+_RECORDED: Final = {"monthDays": "Cannot set days of month with recurrence unit '{}'."}
+
 _frequency: Final = name_of({str(one): one for one in Frequency})
 _week_day: Final = name_of({name: number for number, name in enumerate(WEEK_DAYS)})
 
@@ -88,6 +91,7 @@ def _check_fit(members: Members, frequency: Frequency) -> None:
                 members.path(name),
                 f"does not go with frequency {frequency}; leave it out,"
                 f" or write frequency {' or '.join(frequencies)}",
+                recorded=_RECORDED.get(name, "").format(frequency.capitalize()) or None,
             )
     if members.get("monthDays") is not None and members.get("monthlyOccurrences") is not None:
         raise InvalidJob(

@@ -23,6 +23,8 @@ _LAST: Final = micros(datetime.max.replace(tzinfo=UTC))
 class _Rule(Protocol):
     def after(self, since: int) -> int | None: ...
 
+    def count(self, since: int, until: int) -> int: ...
+
 
 class Timetable:
     """The occurrences of a job that was created, or last replaced, at ``created``.
@@ -80,6 +82,25 @@ class Timetable:
         due = self._within(self._rule.after(since)) if self._rule is not None else None
         return None if due is None else instant(due)
 
+    def count(self, since: datetime, until: datetime) -> int:
+        """How many occurrences there are after ``since`` and not after ``until``, whatever ``count`` says.
+
+        Takes microseconds, however many they are.
+        """
+        begin, end = micros(since), min(micros(until), self._end)
+        if self._first is None or end <= begin:
+            return 0
+        first = int(begin < self._first <= end)
+        if self._rule is None or end <= self._first:
+            return first
+        return first + self._rule.count(max(begin, self._first), end)
+
+    @property
+    def drifts(self) -> bool:
+        """Whether the next occurrence counts from when the last one really started."""
+        recurrence = self.timing.recurrence
+        return recurrence is not None and recurrence.schedule is None and self.timing.start is None
+
     def occurrences(self) -> Iterator[datetime]:
         """All of them, each one supposed to start when it is due. There may be no end to them."""
         due, ran = self.first, 0
@@ -90,11 +111,7 @@ class Timetable:
 
     def text(self, occurrence: datetime) -> str:
         """An occurrence as documents write it, with all digits that the start has."""
-        start, recurrence = self.timing.start, self.timing.recurrence
-        if start is None or (recurrence is not None and recurrence.schedule is not None):
-            return Moment(occurrence).text
-        on_grid = recurrence is not None or occurrence == start.at
-        return Moment(occurrence, start.tenths if on_grid else 0).text
+        return occurrence_text(self.timing, occurrence)
 
     def describe(self) -> str:
         """A sentence such as *at 05:25 on the last Friday of every month, at most 10 times*."""
@@ -102,6 +119,15 @@ class Timetable:
 
     def _within(self, due: int | None) -> int | None:
         return due if due is not None and due <= self._end else None
+
+
+def occurrence_text(timing: Timing, occurrence: datetime) -> str:
+    """An occurrence as documents write it, with all digits that the start has."""
+    start, recurrence = timing.start, timing.recurrence
+    if start is None or (recurrence is not None and recurrence.schedule is not None):
+        return Moment(occurrence).text
+    on_grid = recurrence is not None or occurrence == start.at
+    return Moment(occurrence, start.tenths if on_grid else 0).text
 
 
 def _rule(recurrence: Recurrence, start: int | None, *, created: int) -> _Rule:

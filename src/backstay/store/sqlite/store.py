@@ -52,6 +52,7 @@ from backstay.store.fullness import Fullness
 from backstay.store.rows import as_json
 from backstay.store.sqlite.callers import Callers
 from backstay.store.sqlite.groups import SqliteGroups
+from backstay.store.sqlite.jobs import SqliteJobs
 from backstay.store.sqlite.liveness import Liveness
 from backstay.store.sqlite.queues import SqliteQueues
 from backstay.store.sqlite.records import SqliteRecords
@@ -89,6 +90,7 @@ class SqliteStore:
         self._queues = SqliteQueues(lambda: self._session, self.listen)
         self._requests = SqliteRequests(lambda: self._session)
         self._groups = SqliteGroups(lambda: self._session, self._supervision.dead)
+        self._jobs = SqliteJobs(lambda: self._session)
         self._open: Session | None = None
 
     @property
@@ -114,6 +116,10 @@ class SqliteStore:
     @property
     def groups(self) -> SqliteGroups:
         return self._groups
+
+    @property
+    def jobs(self) -> SqliteJobs:
+        return self._jobs
 
     async def open(self, *, must_exist: bool = False) -> None:
         connection = await asyncio.to_thread(self._prepare, must_exist=must_exist)

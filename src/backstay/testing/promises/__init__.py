@@ -28,6 +28,9 @@ holding       partitions that one reads for a group at a time
 advancing     what readers made of events, and how far they have got
 bridging      messages that they made of events, once each
 quarantine    events that they set aside
+job_keeping   collections and jobs, as they were decided
+job_firing    instants that are due, and start one task each
+job_history   what became of occurrences, and the end of a job
 appending     events that are appended: once, in the partition of their key
 reading       events that are read, as often as anybody likes
 retention     events that are forgotten: the oldest, behind everybody who reads
@@ -36,4 +39,5 @@ holder        a scheduler as far as a store can see one: what the tests act thro
 mail          the same for queues: a sender and a receiver
 feed          the same for logs: a producer and a reader
 readers       the same for groups
+calendar      the same for jobs
 """

@@ -1,0 +1,158 @@
+"""What the history says of an attempt or a gap, in the words of the original service where it had some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from backstay.domain.jobs.records import CatchUp
+from backstay.domain.recurrence import Moment
+from backstay.domain.text import is_text
+
+#: Of a response so much is kept: of its body, and of its headers together.
+EXCERPT_LENGTH_MAX: Final = 1_024
+HEADERS_LENGTH_MAX: Final = 4_096
+#: Of any other text that somebody else wrote.
+_REASON_LENGTH_MAX: Final = 1_024
+
+#: Statuses as .NET names them; it has no name for others, and writes the number.
+_STATUS_NAMES: Final = {
+    100: "Continue",
+    101: "SwitchingProtocols",
+    102: "Processing",
+    103: "EarlyHints",
+    200: "OK",
+    201: "Created",
+    202: "Accepted",
+    203: "NonAuthoritativeInformation",
+    204: "NoContent",
+    205: "ResetContent",
+    206: "PartialContent",
+    207: "MultiStatus",
+    208: "AlreadyReported",
+    226: "IMUsed",
+    300: "MultipleChoices",
+    301: "MovedPermanently",
+    302: "Found",
+    303: "SeeOther",
+    304: "NotModified",
+    305: "UseProxy",
+    306: "Unused",
+    307: "TemporaryRedirect",
+    308: "PermanentRedirect",
+    400: "BadRequest",
+    401: "Unauthorized",
+    402: "PaymentRequired",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    407: "ProxyAuthenticationRequired",
+    408: "RequestTimeout",
+    409: "Conflict",
+    410: "Gone",
+    411: "LengthRequired",
+    412: "PreconditionFailed",
+    413: "RequestEntityTooLarge",
+    414: "RequestUriTooLong",
+    415: "UnsupportedMediaType",
+    416: "RequestedRangeNotSatisfiable",
+    417: "ExpectationFailed",
+    421: "MisdirectedRequest",
+    422: "UnprocessableEntity",
+    423: "Locked",
+    424: "FailedDependency",
+    426: "UpgradeRequired",
+    428: "PreconditionRequired",
+    429: "TooManyRequests",
+    431: "RequestHeaderFieldsTooLarge",
+    451: "UnavailableForLegalReasons",
+    500: "InternalServerError",
+    501: "NotImplemented",
+    502: "BadGateway",
+    503: "ServiceUnavailable",
+    504: "GatewayTimeout",
+    505: "HttpVersionNotSupported",
+    506: "VariantAlsoNegotiates",
+    507: "InsufficientStorage",
+    508: "LoopDetected",
+    510: "NotExtended",
+    511: "NetworkAuthenticationRequired",
+}
+
+
+def status_name(status: int) -> str:
+    return _STATUS_NAMES.get(status, str(status))
+
+
+# HTTP
+
+
+def http_answered(host: str, status: int, headers: Iterable[tuple[str, str]], body: str) -> str:
+    """A response came, whatever it says."""
+    told = _kept("".join(f"{name}: {value}\r\n" for name, value in headers), HEADERS_LENGTH_MAX)
+    text = _kept(body, EXCERPT_LENGTH_MAX)
+    return (
+        f"Http Action - Response from host '{host}': '{status_name(status)}'"
+        f" Response Headers: {told} Body: {text}"
+    )
+
+
+def http_failed(host: str, kind: str, text: str) -> str:
+    """None came; ``kind`` is one of .NET's words for why."""
+    return f"Http Action - Request to host '{host}' failed: {kind} {_kept(text)}"
+
+
+# Others
+
+
+def workflow_started(workflow: str, task_id: str) -> str:
+    return f"Workflow Action - Task '{task_id}' of workflow '{workflow}' is started."
+
+
+def workflow_failed(workflow: str, reason: str) -> str:
+    return f"Workflow Action - No task of workflow '{workflow}' is started: {_kept(reason)}"
+
+
+def not_run_here(kind: str) -> str:
+    """An action that can be written down and not be run."""
+    return f"{kind} Action - This release does not run actions of this type; use Http, Https or Workflow."
+
+
+def not_authenticated_here(kind: str) -> str:
+    return (
+        f"Http Action - This release does not authenticate requests by {kind};"
+        " use Basic, or a header of the request."
+    )
+
+
+def went_wrong(kind: str, reason: str) -> str:
+    """What nobody had foreseen."""
+    return f"{kind} Action - The attempt failed: {_kept(reason)}"
+
+
+# Gaps
+
+
+def overlapped(number: int, first: datetime, last: datetime) -> str:
+    return f"{_skipped(number, first, last)} an earlier one was at work, and overlap is 'skip'."
+
+
+def not_caught_up(number: int, first: datetime, last: datetime, catch_up: CatchUp) -> str:
+    return f"{_skipped(number, first, last)} nothing was started in time, and catchUp is '{catch_up}'."
+
+
+def unreadable(reason: str) -> str:
+    return f"The job is over: this release cannot read when it runs: {_kept(reason)}"
+
+
+def _skipped(number: int, first: datetime, last: datetime) -> str:
+    if number == 1:
+        return f"The occurrence of {Moment(first).text} was skipped:"
+    return f"{number:,} occurrences from {Moment(first).text} to {Moment(last).text} were skipped:"
+
+
+def _kept(text: str, most: int = _REASON_LENGTH_MAX) -> str:
+    """Its beginning, with what no store can keep replaced: others wrote it."""
+    return "".join(char if is_text(char) else "\ufffd" for char in text[:most])

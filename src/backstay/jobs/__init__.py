@@ -1,0 +1,15 @@
+"""Where the calendar comes in: jobs whose instant has come become tasks, which do their actions.
+
+ticker           starts what is due; any number of them may run, and none leads
+pruner           deletes what has been over for long
+role             both of them, in one process
+occurrence       the workflow ``backstay.job``: attempts, pauses between them, the action after a failure
+acting           one attempt: what it does, and that it is in the history
+http_request     what a request of a job says, and where a redirect leads
+http_action      sends it, in bounded time and memory
+workflow_action  starts a task
+
+    ticker ── due, fire ──▶ store ──▶ scheduler ── runs ──▶ occurrence ── step ──▶ acting ── record ──▶ store
+
+The ticker runs with the role ``jobs``; occurrences run wherever there are a scheduler and agents.
+"""

@@ -1,0 +1,152 @@
+"""One attempt of an action of a job: it is made, and it is in the history."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from backstay.clock import Clock
+from backstay.definitions.ambient import StepContext
+from backstay.definitions.registry import Registry
+from backstay.domain.jobs.messages import not_authenticated_here, not_run_here, went_wrong
+from backstay.domain.jobs.occurrences import Run
+from backstay.domain.jobs.records import ActionName, EntryStatus, HistoryEntry
+from backstay.domain.task import derived_id
+from backstay.errors import Unavailable
+from backstay.jobs.http_request import NotSent, request_of
+from backstay.jobs.tried import Tried
+from backstay.jobs.workflow_action import WorkflowAction
+from backstay.observe import STORE_UNAVAILABLE, emit, log
+from backstay.settings import Settings
+from backstay.store.base import Store
+from backstay.store.jobs import Attempt
+from backstay.submit import Door
+
+if TYPE_CHECKING:
+    from backstay.jobs.http_action import HttpAction
+
+# While the store is away, what an attempt came to is told again after this pause.
+RECORD_SECONDS: Final = 0.5
+# An attempt that was made before is among the last ones of its job.
+RECORDED_AMONG: Final = 100
+
+_PLACES: Final = {ActionName.MAIN: "action", ActionName.ERROR: "action.errorAction"}
+_PLAIN: Final = frozenset({"NotSpecified", "Basic"})
+
+
+class Actor:
+    """Makes the attempts of one process."""
+
+    def __init__(self, store: Store, registry: Registry, *, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._workflows = WorkflowAction(store, Door(store, registry, settings=settings, clock=clock))
+        self._http: HttpAction | None = None
+
+    async def attempt(
+        self, run: Run, name: ActionName, retry: int, *, last: bool, step: StepContext
+    ) -> Tried:
+        """What became of it. One that is in the history already, since a process died then, is not repeated.
+
+        Raises Unavailable when nobody can be told: the attempt is then to be made again.
+        """
+        if step.attempt > 1 and (known := await self._known(run, name, retry)) is not None:
+            return known
+        began = self._clock.now()
+        tried = await self._tried(run, name, retry)
+        entry = HistoryEntry(
+            action=name,
+            status=EntryStatus.COMPLETED if tried.succeeded else EntryStatus.FAILED,
+            expected_at=run.occurrence.at,
+            started_at=began,
+            ended_at=self._clock.now(),
+            message=tried.message,
+            retry=retry,
+            repeat=run.occurrence.number,
+        )
+        final = name is ActionName.MAIN and (last or tried.succeeded)
+        await self._record(Attempt(occurrence=run.occurrence, entry=entry, final=final), step)
+        return tried
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+
+    # What is done
+
+    async def _tried(self, run: Run, name: ActionName, retry: int) -> Tried:
+        action = run.action if name is ActionName.MAIN else run.action["errorAction"]
+        try:
+            return await self._done(run, action, name, retry)
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001
+            # Whatever somebody wrote into a job, it costs its attempts and nothing else.
+            log.exception("an attempt of task %s raised", run.occurrence.task_id)
+            return Tried(succeeded=False, message=went_wrong(action["type"], repr(error)))
+
+    async def _done(self, run: Run, action: Mapping[str, Any], name: ActionName, retry: int) -> Tried:
+        match action["type"]:
+            case "Http" | "Https":
+                return await self._request(run, action, name, retry)
+            case "Workflow":
+                which = "main" if name is ActionName.MAIN else "error"
+                task_id = derived_id(run.occurrence.task_id, which)
+                return await self._workflows.start(action["workflow"], id=task_id)
+            case other:
+                return Tried(succeeded=False, message=not_run_here(other))
+
+    async def _request(self, run: Run, action: Mapping[str, Any], name: ActionName, retry: int) -> Tried:
+        authentication = action["request"].get("authentication", {}).get("type", "NotSpecified")
+        if authentication not in _PLAIN:
+            return Tried(succeeded=False, message=not_authenticated_here(authentication))
+        place = f"{_PLACES[name]}.request.authentication.password"
+        password = (await self._secrets(run)).get(place, "") if authentication == "Basic" else ""
+        # All attempts of an action have one key, by which a receiver of two of them knows that they are one.
+        key = run.occurrence.task_id if name is ActionName.MAIN else f"{run.occurrence.task_id}/error"
+        try:
+            request = request_of(run, action, key=key, attempt=f"{key}#{retry}", password=password)
+        except NotSent as error:
+            return Tried(succeeded=False, message=error.message)
+        return await self._sender().send(request)
+
+    async def _secrets(self, run: Run) -> Mapping[str, str]:
+        return await self._store.jobs.secrets(run.occurrence.job_key, uid=run.occurrence.uid)
+
+    def _sender(self) -> HttpAction:
+        if self._http is None:
+            # aiohttp takes more than half as long to import as all the rest; only who uses it waits for it.
+            from backstay.jobs.http_action import HttpAction  # noqa: PLC0415
+
+            self._http = HttpAction(
+                timeout=self._settings.job_http_timeout, connections=self._settings.job_concurrency
+            )
+        return self._http
+
+    # The history
+
+    async def _known(self, run: Run, name: ActionName, retry: int) -> Tried | None:
+        occurrence = run.occurrence
+        entries = await self._store.jobs.history(occurrence.job_key, action=name, limit=RECORDED_AMONG)
+        for one in entries:
+            if (one.expected_at, one.repeat, one.retry) == (occurrence.at, occurrence.number, retry):
+                return Tried(succeeded=one.status is EntryStatus.COMPLETED, message=one.message)
+        return None
+
+    async def _record(self, attempt: Attempt, step: StepContext) -> None:
+        """Until it is written: to make the attempt again because of an outage would be worse than to wait."""
+        while True:
+            try:
+                await self._store.jobs.record(
+                    [attempt], now=self._clock.now(), history_max=self._settings.job_history_max
+                )
+            except Unavailable as error:
+                emit(STORE_UNAVAILABLE, error=error)
+                if step.remaining < timedelta(seconds=2 * RECORD_SECONDS):
+                    raise
+                await asyncio.sleep(RECORD_SECONDS)
+            else:
+                return

@@ -1,0 +1,133 @@
+"""Sends the requests of jobs: bounded connections, bounded time, and no more of an answer than is kept.
+
+The only module of this role that knows aiohttp.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import ssl
+from datetime import timedelta
+from typing import Final
+
+import aiohttp
+from yarl import URL
+
+from backstay.domain.jobs.messages import EXCERPT_LENGTH_MAX, http_answered, http_failed
+from backstay.jobs.http_request import HttpRequest, NotSent, redirected
+from backstay.jobs.tried import Tried
+
+# A character has at most four bytes.
+EXCERPT_BYTES_MAX: Final = 4 * EXCERPT_LENGTH_MAX
+# The status is the verdict; for a body that does not come nobody waits long.
+EXCERPT_SECONDS_MAX: Final = 5.0
+
+_SUCCESS: Final = range(200, 300)
+#: A charset is a name that the receiver chose, and some of Python's are no charsets at all.
+_CHARSETS: Final = frozenset(
+    {"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "iso-8859-15", "windows-1252", "utf-16"}
+)
+
+
+class HttpAction:
+    """One for a process: all jobs share its connections."""
+
+    def __init__(self, *, timeout: timedelta, connections: int) -> None:
+        self._seconds = timeout.total_seconds()
+        self._connections = connections
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: HttpRequest) -> Tried:
+        """What became of it. Redirects are followed, within the same time."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                while True:
+                    answer = await self._exchange(request)
+                    if isinstance(answer, Tried):
+                        return answer
+                    request = answer
+        except NotSent as error:
+            return Tried(succeeded=False, message=error.message)
+        except TimeoutError:
+            return _failed(request, "Timeout", "The operation has timed out")
+        except (aiohttp.ClientError, OSError) as error:
+            return _failed(request, *_reason(error, request.host))
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _exchange(self, request: HttpRequest) -> Tried | HttpRequest:
+        """The end of it, or the request that follows."""
+        async with self._open_session().request(
+            request.method,
+            URL(request.url, encoded=request.url.isascii()),
+            headers=request.headers,
+            # As a stream: aiohttp would otherwise say what kind of text it is, which nobody told us.
+            data=None if request.body is None else io.BytesIO(request.body),
+            skip_auto_headers=("Content-Type",),
+            allow_redirects=False,
+        ) as response:
+            following = redirected(request, response.status, response.headers.get("Location"))
+            if following is not None:
+                return following
+            body = await _excerpt(response)
+            message = http_answered(request.host, response.status, response.headers.items(), body)
+            return Tried(succeeded=response.status in _SUCCESS, message=message)
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._connections),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None),  # An attempt has its own, which covers all of it.
+            )
+            # aiohttp would send some requests again by itself; an attempt is one request.
+            self._session._retry_connection = False  # noqa: SLF001  There is no other switch.
+        return self._session
+
+
+async def _excerpt(response: aiohttp.ClientResponse) -> str:
+    """The beginning of the body, as far as it comes. The rest is neither read nor waited for."""
+    body = bytearray()
+    with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
+        async with asyncio.timeout(EXCERPT_SECONDS_MAX):
+            async for piece in response.content.iter_any():
+                body += piece[: EXCERPT_BYTES_MAX - len(body)]
+                if len(body) >= EXCERPT_BYTES_MAX:
+                    break
+    charset = (response.charset or "").lower()
+    return body.decode(charset if charset in _CHARSETS else "utf-8", "replace")
+
+
+def _failed(request: HttpRequest, kind: str, text: str) -> Tried:
+    return Tried(succeeded=False, message=http_failed(request.host, kind, text))
+
+
+def _reason(error: Exception, host: str) -> tuple[str, str]:
+    """In .NET's words, which hold nothing of the request or the answer."""
+    closed = "The underlying connection was closed:"
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "NameResolutionFailure", f"The remote name could not be resolved: '{host}'"
+        case aiohttp.ClientConnectorCertificateError() | ssl.SSLCertVerificationError():
+            return "TrustFailure", (
+                f"{closed} Could not establish trust relationship for the SSL/TLS secure channel."
+            )
+        case aiohttp.ClientSSLError() | ssl.SSLError():
+            return (
+                "SecureChannelFailure",
+                "The request was aborted: Could not create SSL/TLS secure channel.",
+            )
+        case aiohttp.ClientConnectorError():
+            return "ConnectFailure", "Unable to connect to the remote server"
+        case aiohttp.ServerDisconnectedError():
+            return "ConnectionClosed", f"{closed} The connection was closed unexpectedly."
+        case aiohttp.ClientResponseError():
+            return "ServerProtocolViolation", "The server committed a protocol violation."
+        case aiohttp.InvalidURL():
+            return "UnknownError", "The address cannot be read"
+    return "ReceiveFailure", f"{closed} An unexpected error occurred on a receive."

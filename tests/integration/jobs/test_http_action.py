@@ -1,0 +1,230 @@
+"""Requests of jobs to real receivers: what is a success, and what a bad receiver costs."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import tracemalloc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+import trustme
+from aiohttp import web
+
+from backstay.domain.jobs.messages import EXCERPT_LENGTH_MAX
+from backstay.jobs import http_action
+from backstay.jobs.http_action import HttpAction
+from backstay.jobs.http_request import HttpRequest
+from tests.support.service import HOST, HttpService, dead_port, never, says
+
+SOON = timedelta(seconds=10)
+SHORT = timedelta(milliseconds=200)
+MIB = 1024 * 1024
+
+
+@asynccontextmanager
+async def action(timeout: timedelta = SOON, *, connections: int = 10) -> AsyncIterator[HttpAction]:
+    made = HttpAction(timeout=timeout, connections=connections)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+def to(url: str, method: str = "GET", *, body: bytes | None = None, **theirs: str) -> HttpRequest:
+    return HttpRequest(method=method, url=url, body=body, theirs=theirs, ours={"x-ms-scheduler-jobid": "j"})
+
+
+@pytest.mark.parametrize(("status", "name"), [(200, "OK"), (202, "Accepted"), (204, "NoContent")])
+async def test_any_answer_of_2xx_is_a_success_and_nothing_is_polled(
+    service: HttpService, status: int, name: str
+):
+    service.answers = [says(status, Location=f"{service.url}/later")]
+
+    async with action() as sending:
+        tried = await sending.send(to(f"{service.url}/orders"))
+
+    assert tried.succeeded
+    assert f"Response from host '{HOST}': '{name}' Response Headers: Location: " in tried.message
+    assert len(service.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "name"), [(404, "NotFound"), (503, "ServiceUnavailable"), (304, "NotModified")]
+)
+async def test_any_other_is_a_failure_that_is_told_with_what_it_said(
+    service: HttpService, status: int, name: str
+):
+    service.answers = [says(status, "" if status == 304 else "not now")]
+
+    async with action() as sending:
+        tried = await sending.send(to(service.url))
+
+    assert not tried.succeeded
+    assert f"'{name}'" in tried.message
+    assert status == 304 or tried.message.endswith("Body: not now")
+
+
+async def test_the_request_is_what_the_job_says(service: HttpService):
+    async with action() as sending:
+        await sending.send(
+            to(f"{service.url}/a%2db?c=%7e", "PUT", body="grüezi".encode(), **{"X-Color": "red"})
+        )
+
+    [asked] = service.asked
+    assert (asked.method, asked.raw_path, await asked.text()) == ("PUT", "/a%2db?c=%7e", "grüezi")
+    assert asked.headers["X-Color"] == "red"
+    assert asked.headers["x-ms-scheduler-jobid"] == "j"
+    assert asked.headers["Content-Length"] == "7"
+    assert "Content-Type" not in asked.headers
+
+
+async def test_a_redirect_is_followed_to_where_it_leads(service: HttpService):
+    service.answers = [says(302, Location="/there"), says(200, "here")]
+
+    async with action() as sending:
+        tried = await sending.send(to(f"{service.url}/here", "POST", body=b"x"))
+
+    assert tried.succeeded
+    assert [(one.method, one.path) for one in service.asked] == [("POST", "/here"), ("GET", "/there")]
+
+
+async def test_a_receiver_that_sends_in_circles_is_left_after_a_while(service: HttpService):
+    service.answers = [says(307, Location="/again")]
+
+    async with action() as sending:
+        tried = await sending.send(to(service.url))
+
+    assert "ProtocolError Too many automatic redirections were attempted." in tried.message
+    assert len(service.asked) == 6
+
+
+async def test_a_receiver_that_hangs_costs_the_timeout(service: HttpService):
+    service.answers = [never]
+
+    async with action(SHORT) as sending:
+        tried = await sending.send(to(service.url))
+
+    assert tried.message == (
+        f"Http Action - Request to host '{HOST}' failed: Timeout The operation has timed out"
+    )
+
+
+async def test_the_timeout_covers_all_redirects(service: HttpService):
+    service.answers = [says(302, Location="/"), never]
+
+    async with action(SHORT) as sending:
+        tried = await sending.send(to(service.url))
+
+    assert "Timeout" in tried.message
+
+
+async def test_nobody_at_the_port_is_a_failure_to_connect():
+    async with action() as sending:
+        tried = await sending.send(to(f"http://{HOST}:{dead_port()}/"))
+
+    assert tried.message.endswith("failed: ConnectFailure Unable to connect to the remote server")
+
+
+async def test_a_name_that_nobody_knows_is_said():
+    async with action() as sending:
+        tried = await sending.send(to("http://no-such-host.invalid/"))
+
+    assert tried.message.endswith(
+        "NameResolutionFailure The remote name could not be resolved: 'no-such-host.invalid'"
+    )
+
+
+async def test_a_receiver_that_resets_the_connection_is_a_failure():
+    async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.abort()
+
+    server = await asyncio.start_server(reset, HOST, 0)
+    async with server, action() as sending:
+        tried = await sending.send(to(f"http://{HOST}:{server.sockets[0].getsockname()[1]}/"))
+
+    assert not tried.succeeded
+    assert "The underlying connection was closed" in tried.message
+
+
+async def test_what_is_no_http_is_a_failure():
+    async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"hello\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(babble, HOST, 0)
+    async with server, action() as sending:
+        tried = await sending.send(to(f"http://{HOST}:{server.sockets[0].getsockname()[1]}/"))
+
+    assert "ServerProtocolViolation" in tried.message
+
+
+async def test_a_receiver_that_answers_gigabytes_costs_a_few_kilobytes(service: HttpService):
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        response.content_length = 100 * 1024 * MIB
+        await response.prepare(request)
+        while True:
+            await response.write(b"x" * MIB)
+
+    service.answers = [endless]
+    async with action() as sending:
+        tracemalloc.start()
+        try:
+            tried = await sending.send(to(service.url))
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert tried.succeeded
+    assert tried.message.endswith("Body: " + "x" * EXCERPT_LENGTH_MAX)
+    assert most < 16 * MIB  # The receiver's own chunks are in it.
+
+
+async def test_a_body_that_dribbles_is_not_waited_for(service: HttpService, monkeypatch: pytest.MonkeyPatch):
+    async def dribbling(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"so far")
+        return await never(request)
+
+    monkeypatch.setattr(http_action, "EXCERPT_SECONDS_MAX", 0.1)
+    service.answers = [dribbling]
+    async with action() as sending:
+        tried = await sending.send(to(service.url))
+
+    assert tried.succeeded
+    assert tried.message.endswith("Body: so far")
+
+
+async def test_text_in_an_unknown_charset_is_read_as_well_as_it_goes(service: HttpService):
+    service.answers = [says(200, "é", Content_Type="text/plain; charset=unicode_escape")]
+
+    async with action() as sending:
+        assert (await sending.send(to(service.url))).message.endswith("Body: é")
+
+
+async def test_connections_are_bounded_and_used_again(service: HttpService):
+    async with action(connections=2) as sending:
+        await asyncio.gather(*(sending.send(to(service.url)) for _ in range(20)))
+
+        assert service.inside_most <= 2
+        assert service.open_connections <= 2
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_not_trusted():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("localhost").configure_cert(context)
+
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(answer, HOST, 0, ssl=context)
+    async with server, action() as sending:
+        tried = await sending.send(to(f"https://localhost:{server.sockets[0].getsockname()[1]}/"))
+
+    assert "TrustFailure" in tried.message
