@@ -84,7 +84,7 @@ def measure(stores: Sequence[str], options: Options) -> Iterator[JobRow]:
     for store in stores:
         with DATABASES[store]() as database:
             say(f"  {OURS} on {database.name}")
-            yield from _ours(database, seconds, short=options.short)
+            yield from ours(database, seconds, short=options.short)
 
 
 def _peers(stores: Sequence[str], seconds: float) -> Iterator[JobRow]:
@@ -98,7 +98,8 @@ def _peers(stores: Sequence[str], seconds: float) -> Iterator[JobRow]:
             yield msgspec.convert(row | {"store": peer.store.lower()}, JobRow)
 
 
-def _ours(database: Database, seconds: float, *, short: bool) -> Iterator[JobRow]:
+def ours(database: Database, seconds: float, *, short: bool) -> Iterator[JobRow]:
+    """How fast they are written, what they cost while idle, how late they are when many are due."""
     idle, due = round(seconds * IDLE_PER_SECOND), round(seconds * DUE_PER_SECOND)
     url = database.new_store()
     say(f"    {idle:,} jobs are written")
