@@ -47,7 +47,8 @@ IDLE_PER_SECOND: Final = 10_000
 SECONDS: Final = 10.0
 SHORT_SECONDS: Final = 0.05
 
-WRITERS: Final = 100
+#: At a time, each with a connection of its own.
+WRITERS: Final = 32
 #: As many as a collection of the largest SKU holds.
 COLLECTION_JOBS: Final = 1_000
 WARM_UP_SECONDS: Final = 5.0
@@ -141,7 +142,7 @@ def _document(uri: str, **timing: object) -> JobDocument:
 
 async def _written(url: str, number: int, document: JobDocument) -> float:
     """Write so many jobs of that document, some at a time; the seconds that it took."""
-    store = open_store(Settings(store=url))
+    store = open_store(Settings(store=url, store_connections=WRITERS))
     await store.open()
     places = [CollectionId("bench", "bench", f"c{n}") for n in range(-(-number // COLLECTION_JOBS))]
     for place in places:
