@@ -68,7 +68,7 @@ class JobAgent(Agent):
 
 
 class _Occurrences:
-    """Declares them."""
+    """Declares the agent, its step and the workflow; they are known by the registry alone."""
 
     def __init__(self, registry: Registry, actor: Actor, settings: Settings) -> None:
         self._actor = actor

@@ -83,7 +83,9 @@ class Ticker:
                 self.pulse.felt()
                 self._called.clear()
                 try:
-                    if not await self.run_once():
+                    if await self.run_once():
+                        self._lost = 0
+                    else:
                         await self._until_due()
                 except Unavailable as error:
                     emit(STORE_UNAVAILABLE, error=error)

@@ -283,6 +283,25 @@ async def test_what_is_under_way_when_its_job_is_deleted_comes_to_its_end_and_is
         assert (await jobs.calendar.job()).counters == Counters()
 
 
+async def test_without_its_password_a_request_is_not_sent(run_jobs: RunJobs, service: HttpService):
+    gate = asyncio.Event()
+    await hanging(service, gate)
+    basic = {"authentication": {"type": "Basic", "username": "u", "password": "hunter2"}}
+
+    async with run_jobs() as jobs:
+        await jobs.put(http(service.url, request=basic, retryPolicy={**TWICE, "retryCount": 1}))
+        await eventually(lambda: asyncio.sleep(0, service.inside), bool)
+        await jobs.calendar.delete("j", now=jobs.clock.now())
+        gate.set()
+        await eventually(jobs.calendar.tasks, lambda tasks: tasks[0].state == "waiting")
+        jobs.clock.leap(timedelta(minutes=1))
+        [task_id] = await jobs.ended()
+        task = await jobs.client.task(task_id)
+
+    assert service.headers("Authorization") == ["Basic dTpodW50ZXIy"]
+    assert "its password is gone" in task.output["message"]
+
+
 # By hand
 
 
