@@ -330,7 +330,7 @@ async def test_without_an_application_it_runs_jobs(folder: Path):
 
             await eventually(calendar.job, lambda job: job.state is JobState.COMPLETED)
             [task] = await calendar.tasks()
-            _, shown = await server.ask("GET", f"/v1/tasks/{task.id}")
+            shown = await processed(server, task.id)
             async with aiohttp.ClientSession() as session, session.get(f"{server.url}/metrics") as answer:
                 metrics = await answer.text()
         await store.close()
