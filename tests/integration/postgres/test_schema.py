@@ -289,11 +289,11 @@ INSERT INTO job_collection (subscription, resource_group, name, subscription_fol
 VALUES ('S', 'G', 'N', 's', 'g', '{name}', 'here', '{sku}', 'Enabled')
 """
 A_JOB = """
-INSERT INTO job (collection_key, name, name_folded, uid, generation, catch_up, overlap, created_at, updated_at,
-                 occurrences, executions, failures, faults, definition, state, next_at, armed_at, outcome_at,
-                 ended_at)
-VALUES (1, 'J', 'j', 'u', 1, 'one', 'skip', now(), now(), 0, 0, 0, 0, '{{}}', '{state}', {next_at}, {armed_at},
-        {outcome_at}, {ended_at})
+INSERT INTO job (collection_key, name, name_folded, uid, generation, catch_up, overlap, created_at,
+                 updated_at, occurrences, executions, failures, faults, definition, state, next_at, armed_at,
+                 outcome_at, ended_at)
+VALUES (1, 'J', 'j', 'u', 1, 'one', 'skip', now(), now(), 0, 0, 0, 0, '{{}}', '{state}', {next_at},
+        {armed_at}, {outcome_at}, {ended_at})
 """
 ENABLED = {
     "state": "enabled",
