@@ -1,4 +1,4 @@
-"""Deletes jobs that have been over for long, and what became of occurrences long ago."""
+"""Ends jobs that nobody will, deletes those that have been over for long, and what became of occurrences."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class Pruner:
     async def run_once(self) -> int:
         """One round; how much was deleted."""
         now, settings = self._clock.now(), self._settings
+        await self._jobs.close_stranded(now=now, limit=PAGE)
         deleted = 0
         for _ in range(PAGES_MAX):
             self.pulse.felt()

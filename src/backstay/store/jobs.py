@@ -192,6 +192,12 @@ class Jobs(Protocol):
     ) -> list[HistoryEntry]:
         """Newest first by their start, then by their number."""
 
+    async def close_stranded(self, *, now: datetime, limit: int) -> int:
+        """End jobs whose last occurrence came to no end of its own, so many at most; how many that were.
+
+        Its task was cancelled, or stopped in error: nothing more will be said of it, and the job is faulted.
+        """
+
     async def prune(self, *, finished_before: datetime, entries_before: datetime, limit: int) -> int:
         """Delete finished jobs and entries that are older, so many at most; how many that were.
 

@@ -602,6 +602,7 @@ every_mode = pytest.mark.parametrize("mode", ["force_custom_plan", "force_generi
         ("list_history", "job_history_newest"),
         ("cut_history", "job_history_newest"),
         ("jobs_ended", "job_ended"),
+        ("close_stranded", "job_ending"),
         ("prune_history", "job_history_oldest"),
     ],
 )

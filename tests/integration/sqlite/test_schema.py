@@ -333,6 +333,7 @@ def plan_of(database: sqlite3.Connection, query: str) -> list[str]:
         ("list_due", "job_armed (armed_at<?)"),
         ("list_due", "sqlite_autoindex_task_1 (id=?)"),
         ("jobs_ended", "job_ended (ended_at<?)"),
+        ("close_stranded", "job_ending"),
         ("list_history", "job_history_newest (job_key=?)"),
         ("cut_history", "job_history_newest (job_key=?)"),
         ("prune_history", "job_history_oldest (started_at<?)"),

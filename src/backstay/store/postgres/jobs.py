@@ -214,6 +214,12 @@ class PostgresJobs:
         rows = await self._session().read(lambda tables: tables.run("list_history", **wanted))
         return [SHAPE.history_entry(row) for row in rows]
 
+    async def close_stranded(self, *, now: datetime, limit: int) -> int:
+        async def operation(tables: Tables, _changes: Changes) -> int:
+            return len(await tables.run("close_stranded", now=now, limit=limit))
+
+        return await self._session().write(operation)
+
     async def prune(self, *, finished_before: datetime, entries_before: datetime, limit: int) -> int:
         async def operation(tables: Tables, _changes: Changes) -> int:
             ended = await tables.run("jobs_ended", ended_before=finished_before, limit=limit)

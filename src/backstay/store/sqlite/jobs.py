@@ -215,6 +215,11 @@ class SqliteJobs:
             ]
         )
 
+    async def close_stranded(self, *, now: datetime, limit: int) -> int:
+        return await self._session().write(
+            lambda tables, _changes: tables.run("close_stranded", now=micros(now), limit=limit).rowcount
+        )
+
     async def prune(self, *, finished_before: datetime, entries_before: datetime, limit: int) -> int:
         def operation(tables: Tables, _changes: Changes) -> int:
             ended = tables.run("jobs_ended", ended_before=micros(finished_before), limit=limit).fetchall()

@@ -12,7 +12,7 @@ from backstay.store.base import Store
 from backstay.store.job_rows import ENTRY_MESSAGE_LENGTH_MAX
 from backstay.testing.clock import ManualClock
 from backstay.testing.promises.calendar import Calendar, CalendarPromises, occurrence_of
-from backstay.testing.promises.holder import SECOND
+from backstay.testing.promises.holder import CANCEL, SECOND
 from backstay.testing.promises.job_firing import a_gap
 from backstay.testing.records import replace
 
@@ -229,6 +229,39 @@ class JobHistoryPromises(CalendarPromises):
 
         assert after.state is JobState.FAULTED
         assert await calendar.job() == after
+
+    async def test_a_job_whose_last_occurrence_somebody_stopped_is_faulted(
+        self, store: Store, calendar: Calendar, clock: ManualClock
+    ) -> None:
+        for name in ("stopped", "at-work", "on"):
+            await calendar.put(name)
+        stopped = await calendar.fired("stopped", next_at=None)
+        await calendar.fired("at-work", next_at=None)
+        await calendar.fired("on")
+        assert await store.jobs.close_stranded(now=clock.now(), limit=9) == 0
+        await store.amend(occurrence_of(stopped).task_id, CANCEL, now=clock.now())
+
+        assert await store.jobs.close_stranded(now=clock.now(), limit=9) == 1
+
+        states = {name: (await calendar.job(name)).state for name in ("stopped", "at-work", "on")}
+        assert states == {
+            "stopped": JobState.FAULTED,
+            "at-work": JobState.ENABLED,
+            "on": JobState.ENABLED,
+        }
+        assert await store.jobs.close_stranded(now=clock.now(), limit=9) == 0
+
+    async def test_jobs_that_are_stranded_are_ended_so_many_at_a_time(
+        self, store: Store, calendar: Calendar, clock: ManualClock
+    ) -> None:
+        for number in range(3):
+            await calendar.put(f"j{number}")
+            job = await calendar.fired(f"j{number}", next_at=None)
+            await store.amend(occurrence_of(job).task_id, CANCEL, now=clock.now())
+
+        closed = [await store.jobs.close_stranded(now=clock.now(), limit=2) for _ in range(3)]
+
+        assert closed == [2, 1, 0]
 
     # Looking
 

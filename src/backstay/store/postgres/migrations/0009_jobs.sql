@@ -62,6 +62,8 @@ CREATE TABLE {schema}.job (
 
 CREATE INDEX job_armed ON {schema}.job (armed_at, key) WHERE armed_at IS NOT NULL;
 CREATE INDEX job_ended ON {schema}.job (ended_at, key) WHERE ended_at IS NOT NULL;
+-- Those that wait for their last occurrence only.
+CREATE INDEX job_ending ON {schema}.job (key) WHERE state = 'enabled' AND next_at IS NULL;
 
 -- Nothing else holds a secret, and whoever reads jobs reads none of it.
 CREATE TABLE {schema}.job_secret (

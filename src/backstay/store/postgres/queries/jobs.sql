@@ -186,6 +186,18 @@ SELECT {history_columns} FROM {schema}.job_history
    AND (:status::text IS NULL OR status = :status) AND (:action::text IS NULL OR action = :action)
  ORDER BY started_at DESC, number DESC LIMIT :limit OFFSET :skip;
 
+-- name: close_stranded
+-- Jobs that wait for their last occurrence, whose task has settled without a word about it.
+UPDATE {schema}.job SET state = 'faulted', ended_at = :now, updated_at = :now
+ WHERE key IN (
+       SELECT key FROM {schema}.job
+        WHERE state = 'enabled' AND next_at IS NULL AND fired_at IS NOT NULL
+          AND NOT EXISTS (
+              SELECT 1 FROM {schema}.job_task JOIN {schema}.task ON task.id = job_task.task_id
+               WHERE job_task.job_key = job.key AND task.state IN ('pending', 'processing', 'waiting', 'undoing'))
+        ORDER BY key LIMIT :limit FOR UPDATE OF job SKIP LOCKED)
+RETURNING key;
+
 -- name: jobs_ended
 -- What somebody is just writing is left for the next round. (The same below.)
 SELECT key FROM {schema}.job WHERE ended_at < :ended_before ORDER BY ended_at, key LIMIT :limit FOR UPDATE SKIP LOCKED;

@@ -62,6 +62,8 @@ CREATE TABLE job (
 
 CREATE INDEX job_armed ON job (armed_at, key) WHERE armed_at IS NOT NULL;
 CREATE INDEX job_ended ON job (ended_at, key) WHERE ended_at IS NOT NULL;
+-- Those that wait for their last occurrence only.
+CREATE INDEX job_ending ON job (key) WHERE state = 'enabled' AND next_at IS NULL;
 
 -- Nothing else holds a secret, and whoever reads jobs reads none of it.
 CREATE TABLE job_secret (

@@ -167,6 +167,17 @@ SELECT {history_columns} FROM job_history
    AND (:status IS NULL OR status = :status) AND (:action IS NULL OR action = :action)
  ORDER BY started_at DESC, number DESC LIMIT :limit OFFSET :skip;
 
+-- name: close_stranded
+-- Jobs that wait for their last occurrence, whose task has settled without a word about it.
+UPDATE job SET state = 'faulted', ended_at = :now, updated_at = :now
+ WHERE key IN (
+       SELECT key FROM job
+        WHERE state = 'enabled' AND next_at IS NULL AND fired_at IS NOT NULL
+          AND NOT EXISTS (
+              SELECT 1 FROM job_task CROSS JOIN task ON task.id = job_task.task_id
+               WHERE job_task.job_key = job.key AND task.state IN ('pending', 'processing', 'waiting', 'undoing'))
+        ORDER BY key LIMIT :limit);
+
 -- name: jobs_ended
 SELECT key FROM job WHERE ended_at < :ended_before ORDER BY ended_at, key LIMIT :limit;
 
