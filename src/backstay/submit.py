@@ -148,7 +148,7 @@ class Door:
 
 
 def _check_not_ours(workflow: str) -> None:
-    """What is built in is started by Backstay itself: who may submit a task need not be allowed to do that."""
+    """Who may submit a task may not therefore have what is built in do as it is told; jobs start that."""
     if workflow.startswith(OURS):
         raise UnknownWorkflow(f"workflow {workflow!r} is built in and cannot be submitted; jobs start it")
 

@@ -65,7 +65,8 @@ class Crash:
     def content(self) -> list[Row]:
         """Everything that a resumed application goes by."""
         groups = self.rows("SELECT * FROM checkpoint")
-        return self.rows("SELECT * FROM task ORDER BY key") + self.journal() + groups
+        jobs = self.rows("SELECT * FROM job ORDER BY key") + self.rows("SELECT * FROM job_history ORDER BY 1")
+        return self.rows("SELECT * FROM task ORDER BY key") + self.journal() + groups + jobs
 
 
 class Crashes(ABC):

@@ -42,7 +42,7 @@ BATCH: Final = 500
 # However far off the next instant is: clocks are set, and what other processes write need not be told.
 LOOK_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 0.5
-# What is due and cannot be written another ticker is just writing; if nobody is, it is tried ever more seldom.
+# What is due and cannot be written another ticker is just writing; else it is tried ever more seldom.
 LOST_SECONDS: Final = 0.02
 
 # An instant that waits for an earlier occurrence is looked at again after a tenth of the time it has waited.

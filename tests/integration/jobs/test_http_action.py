@@ -17,17 +17,11 @@ from backstay.domain.jobs.messages import EXCERPT_LENGTH_MAX
 from backstay.jobs import http_action
 from backstay.jobs.http_action import HttpAction
 from backstay.jobs.http_request import HttpRequest
-from tests.support.service import HOST, HttpService, dead_port, http_service, never, says
+from tests.support.service import HOST, HttpService, dead_port, never, says
 
 SOON = timedelta(seconds=10)
 SHORT = timedelta(milliseconds=200)
 MIB = 1024 * 1024
-
-
-@pytest.fixture
-async def service() -> AsyncIterator[HttpService]:
-    async with http_service() as running:
-        yield running
 
 
 @asynccontextmanager
