@@ -26,13 +26,16 @@ from tests.support.postgres import PostgresServer, schema_name
 
 FRAGMENTS = {
     "alert_columns",
+    "collection_columns",
     "control_columns",
     "entry_columns",
+    "history_columns",
     "holding_columns",
     "instance_columns",
     "is_due",
     "is_alive",
     "is_late",
+    "jobs_of",
     "message_columns",
     "next_messages",
     "micros",
@@ -47,6 +50,7 @@ FRAGMENTS = {
     "request_columns",
     "round_columns",
     "shut_queues",  # It locks a table, and has no plan.
+    "standing_columns",
     "step_columns",
     "task_columns",
     "task_columns_light",
@@ -336,8 +340,26 @@ INSERT INTO quarantine (stream, grp, partition, "offset", enqueued_at, reason, a
 SELECT 's' || n % 200, 'g' || n % 7, n % 32, n, '2030-01-01', 'no', '2030-01-01', n % 1000 = 1, '1'
   FROM generate_series(1, 20000) n;
 INSERT INTO message_id (queue_key, id, sequence, until) SELECT 1, id, sequence, '2030-01-01' FROM message;
+INSERT INTO job_collection (subscription, resource_group, name, subscription_folded, resource_group_folded,
+                            name_folded, location, sku, state)
+SELECT 's' || n % 20, 'g', 'c' || n, 's' || n % 20, 'g', 'c' || n, 'here', 'Standard', 'Enabled'
+  FROM generate_series(1, 2000) n;
+INSERT INTO job (collection_key, name, name_folded, uid, generation, state, catch_up, overlap, created_at,
+                 updated_at, next_at, armed_at, occurrences, executions, failures, faults, ended_at, definition)
+SELECT n / 10, 'j' || n, 'j' || n, 'u' || n, 1, CASE WHEN over THEN 'completed' ELSE 'enabled' END, 'one', 'skip',
+       '2030-01-01', '2030-01-01', at, CASE WHEN NOT over THEN at END, 0, 0, 0, 0, CASE WHEN over THEN at END, '{}'
+  FROM generate_series(1, 20000) n
+ CROSS JOIN LATERAL (SELECT n % 100 = 0) AS is_over (over)
+ CROSS JOIN LATERAL (SELECT timestamptz '2030-01-01' + interval '1 minute' * n) AS instant (at);
+INSERT INTO job_secret (job_key, place, secret) SELECT key, 'password', 'hush' FROM job;
+INSERT INTO job_task (job_key, task_id) SELECT key, 'over-' || key FROM job;
+INSERT INTO job_history (job_key, generation, at, by_hand, action, retry, status, expected_at, started_at, ended_at,
+                         repeat, instants, message)
+SELECT n % 200 + 1, 1, at, false, 'MainAction', 0, 'completed', at, at, at, n, 1, 'ok'
+  FROM generate_series(1, 20000) n
+ CROSS JOIN LATERAL (SELECT timestamptz '2029-01-01' + interval '1 minute' * n) AS instant (at);
 ANALYZE instance, task, step, signal, payload, queue, message, message_id, checkpoint, group_member,
-    quarantine;
+    quarantine, job_collection, job, job_secret, job_task, job_history, job_gone;
 """
 
 #: What the parameters of a query are like; those that are missing here are NULL.
@@ -351,15 +373,19 @@ VALUES: dict[str, Any] = {
     "crashes": 1,
     "grace": timedelta(0),
     "grp": "g1",
+    "job_key": 7,
     "holder": "instance-1",
     "after": 0,
     "counted": 100,
+    "collection_key": 7,
+    "ended_before": NOON,
     "id": "instance-1",
     "ids": ["instance-1", "instance-2"],
     "key": 1,
     "keys": [20_001, 20_030],
     "lease": timedelta(seconds=15),
     "limit": 100,
+    "name": "j7",
     "now": NOON,
     "owner": "instance-1",
     "partition": 1,
@@ -372,8 +398,12 @@ VALUES: dict[str, Any] = {
     "secrets": ["secret"],
     "sequences": [19_500],
     "quarantined": [19_500],
+    "resource_group": "g",
+    "skip": 0,
+    "started_before": NOON,
     "state": "error",
     "stream": "s1",
+    "subscription": "s1",
     "versions": [1],
     "workflow": "ship",
     "workflows": ["ship"],
@@ -381,7 +411,7 @@ VALUES: dict[str, Any] = {
 
 
 #: Only ever run in a transaction of a lane, which finds rows by their keys whatever the server believes.
-IN_TRANSACTION = {"dead_of", "forget_ids", "purge_messages"}
+IN_TRANSACTION = {"dead_of", "forget_ids", "prune_history", "purge_messages"}
 
 
 class Scan(NamedTuple):
@@ -509,6 +539,17 @@ every_mode = pytest.mark.parametrize("mode", ["force_custom_plan", "force_generi
         ("list_units", "checkpoint_pkey"),
         ("list_members", "group_member_pkey"),
         ("list_resubmitted", "quarantine_resubmitted"),
+        ("next_due", "job_armed"),
+        ("list_due", "job_armed"),
+        ("list_due", "job_task_pkey"),
+        ("list_due", "task_id_key"),
+        ("jobs_by_key", "job_pkey"),
+        ("jobs_at_hand", "job_pkey"),
+        ("lock_job", "job_collection_key_name_folded_key"),
+        ("list_history", "job_history_newest"),
+        ("cut_history", "job_history_newest"),
+        ("jobs_ended", "job_ended"),
+        ("prune_history", "job_history_oldest"),
     ],
 )
 def test_a_query_that_runs_all_the_time_reads_only_rows_that_are_alive(
@@ -526,7 +567,7 @@ def test_no_query_walks_through_a_whole_table_of_tasks_steps_or_signals(
     planner: Planner, query: str, mode: str
 ):
     tables = {"task", "step", "signal", "payload", "message", "message_id", "checkpoint", "group_member"}
-    tables |= {"quarantine"}
+    tables |= {"quarantine", "job_collection", "job", "job_secret", "job_task", "job_history"}
 
     walks = [scan for scan in planner.scans(query, mode) if scan.how == "Seq Scan" and scan.table in tables]
 

@@ -26,8 +26,10 @@ FRAGMENTS = {
     "batch_trigger",
     "batch_view",
     "claimed_table",
+    "collection_columns",
     "control_columns",
     "entry_columns",
+    "history_columns",
     "holding_columns",
     "instance_columns",
     "is_due",
@@ -37,12 +39,14 @@ FRAGMENTS = {
     "is_past_its_end",
     "is_under_way",
     "is_waited_for",
+    "jobs_of",
     "message_columns",
     "next_messages",
     "quarantine_columns",
     "queue_columns",
     "request_columns",
     "round_columns",
+    "standing_columns",
     "step_columns",
     "task_columns",
     "task_columns_light",
@@ -210,11 +214,15 @@ def test_an_event_is_in_quarantine_once_for_each_group(database: sqlite3.Connect
 LISTS = {
     *("keys", "ids", "states", "wanted", "locks", "names", "sequences", "settlements", "turns"),
     *("entered", "gone", "holdings", "moves", "partitions", "units", "quarantined", "settled"),
+    *("counts", "entries", "secrets", "standings", "tasks"),
 }
 
 
 #: Tables that grow with what an application does.
-LARGE = "task|step|signal|payload|message|message_id|checkpoint|group_member|quarantine"
+LARGE = (
+    "task|step|signal|payload|message|message_id|checkpoint|group_member|quarantine"
+    "|job|collection|job_collection|job_secret|job_task|job_history"
+)
 
 
 def plan_of(database: sqlite3.Connection, query: str) -> list[str]:
@@ -276,6 +284,14 @@ def plan_of(database: sqlite3.Connection, query: str) -> list[str]:
         ("list_quarantined_of", "quarantine_group (stream=? AND grp=? AND id>?)"),
         ("list_resubmitted", "quarantine_resubmitted (stream=? AND grp=?)"),
         ("quarantined_to_resubmit", "quarantine_stream (stream=?)"),
+        ("next_due", "job_armed (armed_at>?)"),
+        ("list_due", "job_armed (armed_at<?)"),
+        ("list_due", "sqlite_autoindex_task_1 (id=?)"),
+        ("jobs_ended", "job_ended (ended_at<?)"),
+        ("list_history", "job_history_newest (job_key=?)"),
+        ("cut_history", "job_history_newest (job_key=?)"),
+        ("prune_history", "job_history_oldest (started_at<?)"),
+        ("count_collections", "job_collection_sku (subscription_folded=?)"),
     ],
 )
 def test_a_query_that_runs_all_the_time_reads_only_rows_that_are_alive(

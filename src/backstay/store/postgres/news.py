@@ -42,6 +42,7 @@ class Notice(msgspec.Struct, omit_defaults=True):
     requests: bool = False
     withdrawn: bool = False
     ownership: bool = False
+    jobs: bool = False
     touched: list[int] = []
     replied: list[int] = []
     settled: list[str] = []
@@ -67,6 +68,7 @@ def notices(changes: Changes, by: str) -> list[str]:
         requests=changes.requests,
         withdrawn=changes.withdrawn,
         ownership=changes.ownership,
+        jobs=changes.jobs,
     )
     if signs != Notice(by):
         found.append(signs)
@@ -162,6 +164,7 @@ class News:
                     requests=notice.requests,
                     withdrawn=notice.withdrawn,
                     ownership=notice.ownership,
+                    jobs=notice.jobs,
                     replied=notice.replied,
                     touched=notice.touched,
                     ended=notice.settled,

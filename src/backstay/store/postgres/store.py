@@ -50,6 +50,7 @@ from backstay.store.postgres.callers import Callers
 from backstay.store.postgres.connection import LOST, Server
 from backstay.store.postgres.contact import Contact
 from backstay.store.postgres.groups import PostgresGroups
+from backstay.store.postgres.jobs import PostgresJobs
 from backstay.store.postgres.lane import FOREVER, Boundary
 from backstay.store.postgres.queues import PostgresQueues
 from backstay.store.postgres.records import PostgresRecords
@@ -120,6 +121,7 @@ class PostgresStore:
             statuses=self._statuses,
             judged=self._judged,
         )
+        self._jobs = PostgresJobs(lambda: self._session, schema=address.schema, statuses=self._statuses)
         self._open: Session | None = None
 
     claims_wait: Final = False
@@ -147,6 +149,10 @@ class PostgresStore:
     @property
     def groups(self) -> PostgresGroups:
         return self._groups
+
+    @property
+    def jobs(self) -> PostgresJobs:
+        return self._jobs
 
     async def open(self, *, must_exist: bool = False) -> None:
         try:

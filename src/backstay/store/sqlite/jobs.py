@@ -169,8 +169,8 @@ class SqliteJobs:
 
     async def next_due(self) -> datetime | None:
         def look(tables: Tables) -> datetime | None:
-            [found] = tables.run("next_due").fetchone()
-            return None if found is None else instant(found)
+            found = tables.run("next_due").fetchone()
+            return None if found is None else instant(found[0])
 
         return await self._session().read(look)
 
@@ -215,7 +215,7 @@ class SqliteJobs:
 
     async def prune(self, *, finished_before: datetime, entries_before: datetime, limit: int) -> int:
         def operation(tables: Tables, _changes: Changes) -> int:
-            ended = tables.run("jobs_ended", before=micros(finished_before), limit=limit).fetchall()
+            ended = tables.run("jobs_ended", ended_before=micros(finished_before), limit=limit).fetchall()
             keys = [key for (key,) in ended]
             delete_jobs(tables, keys)
             pruned = len(keys)

@@ -121,7 +121,7 @@ def delete_jobs(tables: Tables, keys: Sequence[int]) -> None:
 
 def prune_entries(tables: Tables, before: int, *, limit: int) -> int:
     """Delete entries that are older; how many that were."""
-    rows = tables.run("prune_history", before=before, limit=limit).fetchall()
+    rows = tables.run("prune_history", started_before=before, limit=limit).fetchall()
     counts = Counter(job_key for (job_key,) in rows)
     tables.run("count_down", counts=as_json([*counts.items()]))
     return len(rows)

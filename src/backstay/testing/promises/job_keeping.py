@@ -34,7 +34,7 @@ from backstay.testing.promises.calendar import (
     an_id,
     occurrence_of,
 )
-from backstay.testing.promises.holder import MANY, SECOND
+from backstay.testing.promises.holder import MANY, SECOND, Holder
 from backstay.testing.promises.listing import listed
 from backstay.testing.records import NOON, new_task, replace
 
@@ -52,7 +52,7 @@ class JobKeepingPromises(CalendarPromises):
         self, store: Store, calendar: Calendar
     ) -> None:
         quota = Quota(max_job_count=5, max_recurrence=Fastest("minute", 10))
-        fields = {"tags": {"a": "b", "ü": ""}, "sku": Sku.P20_PREMIUM, "quota": quota}
+        fields: dict[str, Any] = {"tags": {"a": "b", "ü": ""}, "sku": Sku.P20_PREMIUM, "quota": quota}
 
         put = await calendar.collect("other", **fields)
 
@@ -71,13 +71,13 @@ class JobKeepingPromises(CalendarPromises):
         assert len(await store.jobs.collections("sub", "rG-1", limit=MANY)) == 1
 
     async def test_collections_come_by_resource_group_then_name_whatever_the_case(
-        self, store: Store, calendar: Calendar
+        self, store: Store, calendar: Calendar, clock: ManualClock, alice: Holder
     ) -> None:
         for group, name in [("rb", "b"), ("Ra", "z"), ("ra", "Y"), ("rb", "A")]:
             await calendar.collect(name, group=group)
-        await Calendar(store, ManualClock(), owner=None, subscription="other").collect()  # type: ignore[arg-type]
+        await Calendar(store, clock, alice.owner, "other").collect()
 
-        async def found(*where: str, **page: int) -> list[str]:
+        async def found(*where: str, **page: Any) -> list[str]:
             return [one.id.name for one in await store.jobs.collections(*where, **{"limit": MANY, **page})]
 
         assert await found("SUB") == ["Y", "z", "A", "b", "jc"]

@@ -96,3 +96,21 @@ SELECT pg_advisory_xact_lock(hashtext(:name), turn) FROM (
 -- Everybody who sends or receives has looked up the queue in his own transaction: whoever did so has ended by
 -- now, and who comes later finds that it is gone. Nothing less would do, and it is not done often.
 LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE;
+
+-- name: lock_collection
+-- As find_collection. Whoever else changes it, or its jobs, waits for our commit.
+SELECT {collection_columns} FROM {schema}.job_collection AS collection
+ WHERE subscription_folded = :subscription AND resource_group_folded = :resource_group AND name_folded = :name
+   FOR UPDATE;
+
+-- name: lock_job
+-- As find_job; nobody fires it meanwhile, or records what became of it.
+SELECT {standing_columns}, job.definition FROM {jobs_of}
+ WHERE job.collection_key = :collection_key AND job.name_folded = :name
+   FOR UPDATE OF job;
+
+-- name: jobs_at_hand
+-- As jobs_by_key, without those that another transaction holds on to: most likely it fires them.
+SELECT {standing_columns}, NULL FROM {jobs_of}
+ WHERE job.key = ANY (:keys::bigint[])
+ ORDER BY job.key FOR UPDATE OF job SKIP LOCKED;

@@ -109,7 +109,8 @@ INSERT INTO job_secret (job_key, place, secret)
 SELECT :job_key, key, value FROM json_each(:secrets);
 
 -- name: next_due
-SELECT min(armed_at) FROM job WHERE armed_at IS NOT NULL;
+-- The first entry of the index, however many there are.
+SELECT armed_at FROM job WHERE armed_at IS NOT NULL ORDER BY armed_at LIMIT 1;
 
 -- name: list_due
 -- What is at work is known exactly: of the few tasks that a job's firings left, those that have not settled.
@@ -167,7 +168,7 @@ SELECT {history_columns} FROM job_history
  ORDER BY started_at DESC, number DESC LIMIT :limit OFFSET :skip;
 
 -- name: jobs_ended
-SELECT key FROM job WHERE ended_at < :before ORDER BY ended_at, key LIMIT :limit;
+SELECT key FROM job WHERE ended_at < :ended_before ORDER BY ended_at, key LIMIT :limit;
 
 -- name: prune_gone
 DELETE FROM job_history
@@ -182,7 +183,7 @@ DELETE FROM job_gone
 
 -- name: prune_history
 DELETE FROM job_history
- WHERE number IN (SELECT number FROM job_history WHERE started_at < :before ORDER BY started_at LIMIT :limit)
+ WHERE number IN (SELECT number FROM job_history WHERE started_at < :started_before ORDER BY started_at LIMIT :limit)
 RETURNING job_key;
 
 -- name: count_down
