@@ -11,6 +11,7 @@ import dataclasses
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -19,6 +20,7 @@ import msgspec
 
 from backstay.agents.http_answers import HttpAnswer, Problem, error_for, is_success
 from backstay.agents.http_requests import HttpQuery, HttpRequest, Service, Terms
+from backstay.cli.remote_jobs import ArmRefusal, RemoteJobroom
 from backstay.cli.remote_queues import RemoteMailroom
 from backstay.cli.remote_streams import RemoteStreamroom
 from backstay.clock import SystemClock
@@ -103,6 +105,10 @@ class Remote:
     @property
     def streamroom(self) -> RemoteStreamroom:
         return RemoteStreamroom(get=self._get, post=self._post, send=self._send)
+
+    @property
+    def jobroom(self) -> RemoteJobroom:
+        return RemoteJobroom(send=partial(self._send, root=()))
 
     # Tasks
 
@@ -283,13 +289,14 @@ class Remote:
         params: HttpQuery | None = None,
         headers: Mapping[str, str] | None = None,
         fine: Callable[[HttpAnswer], bool] | None = None,
+        root: tuple[str, ...] = ("v1",),
     ) -> HttpAnswer:
         """The answer to a request, if it is a success, or ``fine`` says that it is as good.
 
-        ``data`` is sent as it is; ``headers`` say what it is then.
+        ``data`` is sent as it is; ``headers`` say what it is then. ``path`` goes on from ``root``.
         """
         request = self._service.request(
-            method, ("v1", *path), terms=_TERMS, json=json, params=params, headers=headers
+            method, (*root, *path), terms=_TERMS, json=json, params=params, headers=headers
         )
         if data is not None:
             request = dataclasses.replace(request, body=data)
@@ -370,12 +377,17 @@ def _problem(answer: HttpAnswer) -> str | None:
     """What the server says of a refusal; ``None`` when what came is no word of a Backstay server."""
     content_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     try:
-        problem = msgspec.json.decode(answer.body, type=Problem)
+        match content_type:
+            case "application/problem+json":
+                problem = msgspec.json.decode(answer.body, type=Problem)
+                said = problem.detail or problem.title
+            case "application/json":  # As the REST API of jobs refuses.
+                said = msgspec.json.decode(answer.body, type=ArmRefusal).error.message
+            case _:
+                return None
     except msgspec.MsgspecError:
         return None
-    said = problem.detail or problem.title
-    is_problem = content_type == "application/problem+json" and said
-    return answer.request.without_secrets(said) if is_problem else None
+    return answer.request.without_secrets(said) if said else None
 
 
 def _check_no_reason(reason: str | None, what: str) -> None:
