@@ -21,6 +21,14 @@ import aiohttp
 import pytest
 import trustme
 
+from backstay.clock import SystemClock
+from backstay.domain.jobs.records import JobState
+from backstay.domain.recurrence import Moment
+from backstay.store.sqlite import SqliteStore
+from tests.support.jobs import Calendar
+from tests.support.running import eventually
+from tests.support.service import http_service
+
 APP = """
 import asyncio
 from backstay import App
@@ -136,7 +144,7 @@ async def processed(server: Served, task_id: str) -> Any:
 
 async def test_one_process_has_every_role_unless_told_otherwise(folder: Path):
     with serving(folder, "shop:app") as server:
-        assert server.said.endswith(" as api, ingest, scheduler, agents, supervisor; Ctrl-C stops it")
+        assert server.said.endswith(" as api, ingest, scheduler, agents, supervisor, jobs; Ctrl-C stops it")
 
         status, _ = await server.ask(
             "POST", "/v1/tasks", json={"workflow": "buy", "input": "order-1", "id": "order-1"}
@@ -351,3 +359,28 @@ def test_where_there_is_room_for_no_connection_at_all_nothing_starts(folder: Pat
     assert code != 0
     assert "and this process may have 256: raise that (ulimit -Hn" in said
     assert not (folder / "backstay.db").exists()
+
+
+# Jobs
+
+
+async def test_without_an_application_it_runs_jobs(folder: Path):
+    with serving(folder) as server:
+        assert server.said.endswith(" as api, ingest, scheduler, agents, supervisor, jobs; Ctrl-C stops it")
+        store = SqliteStore(f"sqlite:///{folder / 'backstay.db'}")
+        await store.open()
+        async with http_service() as receiver:
+            calendar, now = Calendar(store), SystemClock().now()
+            await calendar.open(now)
+            action = {"type": "Http", "request": {"uri": receiver.url, "method": "GET"}}
+            await calendar.put("j", {"startTime": Moment(now).text, "action": action}, now=now)
+
+            await eventually(calendar.job, lambda job: job.state is JobState.COMPLETED)
+            [task] = await calendar.tasks()
+            _, shown = await server.ask("GET", f"/v1/tasks/{task.id}")
+            async with aiohttp.ClientSession() as session, session.get(f"{server.url}/metrics") as answer:
+                metrics = await answer.text()
+        await store.close()
+
+    assert (shown["state"], shown["attributes"]) == ("processed", {"collection": "jc", "job": "j"})
+    assert "backstay_occurrences_started_total 1" in metrics

@@ -82,7 +82,7 @@ async def test_a_process_whose_roles_go_round_is_healthy_and_ready(database: Dat
             200,
             {
                 "status": "ok",
-                "roles": dict.fromkeys(("api", "ingest", "scheduler", "agents", "supervisor"), "ok"),
+                "roles": dict.fromkeys(("api", "ingest", "scheduler", "agents", "supervisor", "jobs"), "ok"),
             },
         )
         assert await probes.ready() == 200

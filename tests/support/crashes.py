@@ -139,6 +139,7 @@ class PostgresCrashes(Crashes):
     _TABLES: ClassVar = (
         *TABLES,
         *("writer", "migration", "told", "queue", "message", "message_id", "checkpoint", "quarantine"),
+        *("job_collection", "job", "job_secret", "job_task", "job_history"),
     )
 
     def __init__(self, database: PostgresDatabase) -> None:
@@ -176,7 +177,8 @@ class PostgresCrashes(Crashes):
 
     def _committed(self) -> None:
         snapshot = self._snapshot()
-        content = b"".join(snapshot[table] for table in ("task", "step", "signal", "checkpoint"))
+        looked_at = ("task", "step", "signal", "checkpoint", "job", "job_history")
+        content = b"".join(snapshot[table] for table in looked_at)
         self._keep(self._crash(snapshot), content)
 
     def _crash(self, snapshot: Snapshot) -> Crash:
@@ -206,8 +208,11 @@ class PostgresCrashes(Crashes):
                 with cursor.copy(f"COPY {schema}.{table} FROM STDIN") as copying:
                     copying.write(rows)
             cursor.execute(f"UPDATE {schema}.instance SET heartbeat_at = 'epoch'")
-            keys = f"pg_get_serial_sequence('{schema}.task', 'key')"
-            cursor.execute(f"SELECT setval({keys}, max(key)) FROM {schema}.task")
+            for table, column in (("task", "key"), ("job_history", "number")):
+                numbers = f"pg_get_serial_sequence('{schema}.{table}', '{column}')"
+                cursor.execute(
+                    f"SELECT setval({numbers}, max({column})) FROM {schema}.{table} HAVING count(*) > 0"
+                )
             messages = f"SELECT max(sequence) FROM {schema}.message HAVING count(*) > 0"
             cursor.execute(f"SELECT setval('{schema}.message_sequence', ({messages}))")
         return copy

@@ -19,6 +19,7 @@ watchers      how many may watch
 lookouts      one look for all who watch the same task
 problems      every error as RFC 9457 has it
 openapi       the document; docs_page shows it to people
+arm           the REST API of Azure Scheduler: a table, handlers and errors of its own
 tasks, events, operators, queues, streams, records, health, metrics (and stream_metrics), documents:
 the handlers
 """

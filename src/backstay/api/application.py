@@ -8,12 +8,17 @@ from typing import Final
 import msgspec
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from backstay.api import bodies
 from backstay.api.access import Guard, Guesses, keyring
 from backstay.api.admission import Admission
+from backstay.api.arm import routes as arm_routes
+from backstay.api.arm.errors import response_to
+from backstay.api.arm.headers import ArmHeaders, is_arm
+from backstay.api.arm.router import arm_router
 from backstay.api.calls import Service
 from backstay.api.contents import Lobby
 from backstay.api.fast_lane import FastLane
@@ -23,7 +28,7 @@ from backstay.api.mounts import Mounts
 from backstay.api.occupancy import Occupancy, Places
 from backstay.api.openapi import document
 from backstay.api.ports import FAILED, Ports
-from backstay.api.problems import as_refusal, mistake, response_of
+from backstay.api.problems import Refused, as_refusal, mistake, response_of
 from backstay.api.queue_gauges import sampled_gauges
 from backstay.api.routes import ROUTES
 from backstay.api.routing import as_response, router
@@ -66,11 +71,11 @@ def build(ports: Ports) -> Interface:
         queue_gauges=sampled_gauges(client.exchange.queues, clock),
         lobby=Lobby(),
         stream_standings=stream_standings(client, clock),
-        document=document(ROUTES),
+        document=document((*ROUTES, *arm_routes.ROUTES)),
     )
     open_paths = [route.path for route in ROUTES if route.role is None]
     mounts = Mounts(
-        router(ROUTES, service),
+        _by_manner(router(ROUTES, service), arm_router(service)),
         ports.mounts,
         admission=service.admission,
         bytes_max=settings.payload_bytes_max + bodies.MARGIN_BYTES,
@@ -78,9 +83,17 @@ def build(ports: Ports) -> Interface:
     guard = Guard(mounts, service.keyring, Guesses(clock), open_paths=open_paths)
     places = Places(settings.connections_max)
     return Interface(
-        Border(Occupancy(guard, places, exempt=open_paths)),
+        ArmHeaders(Border(Occupancy(guard, places, exempt=open_paths)), clock),
         _fast_lane(service, places) if settings.fast_lane else None,
     )
+
+
+def _by_manner(ours: ASGIApp, arm: ASGIApp) -> ASGIApp:
+    async def by_path(scope: Scope, receive: Receive, send: Send) -> None:
+        is_theirs = scope["type"] == "http" and is_arm(scope)
+        await (arm if is_theirs else ours)(scope, receive, send)
+
+    return by_path
 
 
 def _fast_lane(service: Service, places: Places) -> FastLane:
@@ -105,7 +118,7 @@ def secured(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
 
 
 class Border:
-    """Whatever goes wrong inside leaves as a problem, and nothing leaves without the security headers."""
+    """Whatever goes wrong inside leaves as an error of its manner, nothing without the security headers."""
 
     def __init__(self, inner: ASGIApp) -> None:
         self._inner = inner
@@ -135,7 +148,13 @@ class Border:
                 return  # Whoever raised it has answered as well, as Starlette does.
             if send.started:
                 raise  # It is too late for another answer; the server cuts the connection.
-            await response_of(refusal or mistake())(scope, receive, send)
+            await _answer_to(error, refusal or mistake(), scope)(scope, receive, send)
+
+
+def _answer_to(error: Exception, refusal: Refused, scope: Scope) -> Response:
+    if is_arm(scope):
+        return response_to(error, refusal, scope["raw_path"].decode("latin-1"))
+    return response_of(refusal)
 
 
 class Sending:

@@ -84,6 +84,7 @@ def _body_kinds(route: Route) -> Iterator[Any]:
         yield route.shape.body
     if not _is_response(route.shape.answer):
         yield route.shape.answer
+    yield from (route.refusals or {}).values()
 
 
 def _is_response(kind: Any) -> bool:
@@ -96,7 +97,7 @@ def _operation(route: Route, schemas: Schemas) -> Json:
         "summary": route.summary,
         "description": _who_may(route),
         "parameters": list(_parameters(route, schemas)),
-        "responses": {**_answers(route, schemas), **_problems(route)},
+        "responses": {**_answers(route, schemas), **_refusals(route, schemas)},
         "security": [] if route.role is None else [{}, {_BEARER: []}],
     }
     if route.takes_body:
@@ -148,14 +149,24 @@ def _answers(route: Route, schemas: Schemas) -> dict[str, Json]:
 
 def _answer(route: Route, status: HTTPStatus, schemas: Schemas) -> Json:
     answer = route.shape.answer
-    if status is HTTPStatus.NO_CONTENT:
+    if status is HTTPStatus.NO_CONTENT or (_is_response(answer) and answer.media_type is None):
         return {"description": status.phrase}
     if _is_response(answer):
-        return {
-            "description": status.phrase,
-            "content": {answer.media_type: {"schema": {"type": "string"}}},
-        }
-    return {"description": status.phrase, "content": {"application/json": {"schema": schemas.of(answer)}}}
+        return _content(status, answer.media_type, {"type": "string"})
+    return _content(status, bodies.JSON, schemas.of(answer))
+
+
+def _refusals(route: Route, schemas: Schemas) -> dict[str, Json]:
+    if route.refusals is None:
+        return _problems(route)
+    return {
+        str(int(status)): _content(status, bodies.JSON, schemas.of(kind))
+        for status, kind in route.refusals.items()
+    }
+
+
+def _content(status: HTTPStatus, media_type: str, schema: Json) -> Json:
+    return {"description": status.phrase, "content": {media_type: {"schema": schema}}}
 
 
 def _problems(route: Route) -> dict[str, Json]:

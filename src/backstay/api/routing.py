@@ -31,7 +31,7 @@ from backstay.errors import BackstayError
 
 Handler = Callable[[Call[Any, Any, Any]], Awaitable[Any]]
 
-_WITH_BODY: Final = frozenset({"POST", "PUT"})
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,8 @@ class Route:
     # Beside those that follow from the shape of the route.
     problems: tuple[type[BackstayError] | Kind, ...] = ()
     headers: tuple[Header, ...] = ()
+    # What is answered, by its status, where refusals are no problems of ours.
+    refusals: Mapping[HTTPStatus, type] | None = None
 
     @property
     def takes_body(self) -> bool:
@@ -93,12 +95,9 @@ class Route:
 
 def router(routes: Iterable[Route], service: Service) -> ASGIApp:
     """Finds the route of a request by its raw path: ``%2F`` is part of a name and never a slash."""
-    by_path: dict[str, dict[str, Route]] = {}
-    for route in routes:
-        by_path.setdefault(route.path, {})[route.method] = route
     paths: Paths[Resource] = Paths()
-    for path, methods in by_path.items():
-        paths.add(path, Resource(methods, service))
+    for path, resource in resources(routes, service).items():
+        paths.add(path, resource)
 
     async def by_raw_path(scope: Scope, receive: Receive, send: Send) -> None:
         found = paths.find(scope["raw_path"].decode("latin-1"))
@@ -108,6 +107,14 @@ def router(routes: Iterable[Route], service: Service) -> ASGIApp:
         await resource({**scope, "path_params": names}, receive, send)
 
     return by_raw_path
+
+
+def resources(routes: Iterable[Route], service: Service) -> dict[str, Resource]:
+    """What there is, by its path."""
+    by_path: dict[str, dict[str, Route]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, {})[route.method] = route
+    return {path: Resource(methods, service) for path, methods in by_path.items()}
 
 
 class Resource:

@@ -344,17 +344,18 @@ INSERT INTO job_collection (subscription, resource_group, name, subscription_fol
                             name_folded, location, sku, state)
 SELECT 's' || n % 20, 'g', 'c' || n, 's' || n % 20, 'g', 'c' || n, 'here', 'Standard', 'Enabled'
   FROM generate_series(1, 2000) n;
-INSERT INTO job (collection_key, name, name_folded, uid, generation, state, catch_up, overlap, created_at,
-                 updated_at, next_at, armed_at, occurrences, executions, failures, faults, ended_at, definition)
-SELECT n / 10, 'j' || n, 'j' || n, 'u' || n, 1, CASE WHEN over THEN 'completed' ELSE 'enabled' END, 'one', 'skip',
-       '2030-01-01', '2030-01-01', at, CASE WHEN NOT over THEN at END, 0, 0, 0, 0, CASE WHEN over THEN at END, '{}'
+INSERT INTO job (collection_key, name, name_folded, uid, generation, catch_up, overlap, created_at, updated_at,
+                 next_at, occurrences, executions, failures, faults, definition, state, armed_at, ended_at)
+SELECT n / 10, 'j' || n, 'j' || n, 'u' || n, 1, 'one', 'skip', at, at, at, 0, 0, 0, 0, '{}',
+       CASE WHEN over THEN 'completed' ELSE 'enabled' END, CASE WHEN NOT over THEN at END,
+       CASE WHEN over THEN at END
   FROM generate_series(1, 20000) n
  CROSS JOIN LATERAL (SELECT n % 100 = 0) AS is_over (over)
  CROSS JOIN LATERAL (SELECT timestamptz '2030-01-01' + interval '1 minute' * n) AS instant (at);
 INSERT INTO job_secret (job_key, place, secret) SELECT key, 'password', 'hush' FROM job;
 INSERT INTO job_task (job_key, task_id) SELECT key, 'over-' || key FROM job;
-INSERT INTO job_history (job_key, generation, at, by_hand, action, retry, status, expected_at, started_at, ended_at,
-                         repeat, instants, message)
+INSERT INTO job_history (job_key, generation, at, by_hand, action, retry, status, expected_at, started_at,
+                         ended_at, repeat, instants, message)
 SELECT n % 200 + 1, 1, at, false, 'MainAction', 0, 'completed', at, at, at, n, 1, 'ok'
   FROM generate_series(1, 20000) n
  CROSS JOIN LATERAL (SELECT timestamptz '2029-01-01' + interval '1 minute' * n) AS instant (at);
