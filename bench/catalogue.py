@@ -16,6 +16,7 @@ from bench import (
     growth,
     idle_supervisor,
     ingest,
+    jobs,
     memory,
     ndjson,
     next_after,
@@ -83,6 +84,7 @@ _ALL: Final = (
     Bench("idle_supervisor", "a supervisor with nothing to do", on_each(idle_supervisor.measure)),
     Bench("memory", "memory per task in flight, parked and pending", on_each(memory.measure)),
     Bench("next_after", "the next occurrence of a job that began ten years ago", next_after.measure),
+    Bench("jobs", "jobs written, idle, and due at one instant, beside APScheduler", jobs.measure),
     Bench("peers", "five steps in other libraries and here, in one run", beside_peers.measure),
     Bench("queue_peers", "messages through other libraries and here, in one run", queue_peers.measure),
     Bench(

@@ -53,6 +53,7 @@ _CELERY: Final = Packages(
 _PROCRASTINATE: Final = Packages(
     "procrastinate", ("procrastinate==3.10.0", "psycopg[binary]==3.3.8", "psycopg-pool==3.3.3")
 )
+_APSCHEDULER: Final = Packages("apscheduler", ("apscheduler==3.11.3", "sqlalchemy==2.0.46"))
 _RESTATE: Final = Packages(
     "restate",
     ("restate-sdk==1.2.0", "hypercorn==0.18.0", "h2==4.4.1", "aiohttp==3.14.5", "uvloop==0.23.0"),
@@ -158,7 +159,20 @@ _INGRESSES: Final = (
     ),
 )
 
-#: Those that run workflows, those that pass messages, and those that take events in.
+_CALENDARS: Final = (
+    Peer(
+        name="apscheduler",
+        store="SQLite",
+        packages=_APSCHEDULER,
+        program="apscheduler",
+        durability="jobs are durable; a run that was under way in a crash is lost",
+        starts="one process with a hundred threads",
+        ports=1,
+    ),
+)
+
+#: Those that run workflows, those that pass messages, those that take events in, and those that run jobs.
 PEERS: Final = {peer.name: peer for peer in _WORKFLOWS}
 QUEUE_PEERS: Final = {peer.name: peer for peer in _QUEUES}
 INGRESS_PEERS: Final = {peer.name: peer for peer in _INGRESSES}
+JOB_PEERS: Final = {peer.name: peer for peer in _CALENDARS}

@@ -34,6 +34,9 @@ async def serve(
     ``running_with`` surrounds the time in which there is a client to work with.
     """
     settings = with_room(settings) if Role.API in roles else settings
+    if Role.AGENTS in roles:
+        # Takes a while to import: not when the first job is due.
+        import backstay.jobs.http_action  # noqa: F401, PLC0415
     stop = asyncio.Event()
     with _stopping_on_signals(stop):
         async with AsyncExitStack() as parts:

@@ -1,0 +1,1 @@
+"""A job that has the supervisor make its rounds."""
