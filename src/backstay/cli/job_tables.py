@@ -9,7 +9,7 @@ from typing import Any, Final
 from rich.table import Table
 
 from backstay.cli.cells import LOUD, QUIET, columns, cut, keep_whole, words
-from backstay.cli.render import age, instant, span, value_text
+from backstay.cli.render import age, instant, took, value_text
 from backstay.domain.jobs.actions import MESSAGES
 from backstay.domain.jobs.merging import Json
 from backstay.domain.jobs.resources import read_place
@@ -70,14 +70,14 @@ def history_table(entries: Iterable[Json]) -> Table:
         table.add_row(
             instant(_at(entry["expectedExecutionTime"])),
             instant(began),
-            span(ended - began),
+            took(ended - began),
             _state(entry.get("status", "completed")),
             words(entry["actionName"].removesuffix("Action").lower()),
             str(entry["repeatCount"]),
             str(entry["retryCount"]),
             cut(entry["message"]),
         )
-    keep_whole(table, "due", "began", "status")
+    keep_whole(table, "due", "began", "took", "status")
     return table
 
 
