@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
@@ -113,7 +113,7 @@ def _ours(database: Database, seconds: float, *, short: bool) -> Iterator[JobRow
     yield _due(database, due, timedelta(seconds=lead))
 
 
-def _row(database: Database, work: str, jobs: int, **figures: float) -> JobRow:
+def _row(database: Database, work: str, jobs: int, **figures: Any) -> JobRow:
     return JobRow(
         peer=OURS,
         store=database.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 from backstay.clock import Clock
 from backstay.definitions.codec import check_size, encode
@@ -15,14 +15,11 @@ from backstay.domain.durations import Instant, instant_of
 from backstay.domain.ids import new_id
 from backstay.domain.status import checked_reply_to
 from backstay.domain.step import StepRecord
-from backstay.domain.task import OURS, NewTask, check_id
+from backstay.domain.task import ATTRIBUTE_LENGTH_MAX, ATTRIBUTES_MAX, OURS, NewTask, check_id
 from backstay.domain.text import is_text
 from backstay.errors import BackstayError, InvalidInput, UnknownWorkflow
 from backstay.settings import Settings
 from backstay.store.base import Store, Submitted
-
-ATTRIBUTES_MAX: Final = 32
-ATTRIBUTE_LENGTH_MAX: Final = 200
 
 CompleteBy = Instant
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import resource
 import signal
 import socket
@@ -27,6 +26,7 @@ from backstay.domain.recurrence import Moment
 from backstay.store.sqlite import SqliteStore
 from tests.support.jobs import Calendar
 from tests.support.running import eventually
+from tests.support.serve_command import Served, command, environment, serving
 from tests.support.service import http_service
 
 APP = """
@@ -48,62 +48,15 @@ async def buy(order: str) -> str:
 """
 
 
-class Served:
-    def __init__(self, process: subprocess.Popen[str], said: str) -> None:
-        self.process = process
-        self.said = said
-
-    @property
-    def url(self) -> str:
-        return self.said.split(" on ")[1].split(" as ")[0]
-
-    async def ask(
-        self, method: str, path: str, *, tls: ssl.SSLContext | bool = True, **options: Any
-    ) -> tuple[int, Any]:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.request(method, self.url + path, ssl=tls, **options) as answer,
-        ):
-            return answer.status, await answer.json(content_type=None)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "shop.py").write_text(APP)
     return tmp_path
 
 
-def command(*options: str) -> list[str]:
-    return [sys.executable, "-m", "backstay", "serve", *options]
-
-
-def environment(**more: str) -> dict[str, str]:
-    return {**{k: v for k, v in os.environ.items() if not k.startswith("BACKSTAY_")}, **more}
-
-
 def with_files(soft: int, hard: int) -> list[str]:
     """What stands before a command that may have so many files open."""
     return ["sh", "-c", f'ulimit -Sn {soft}; ulimit -Hn {hard}; exec "$@"', "sh"]
-
-
-@contextmanager
-def serving(folder: Path, *options: str, under: Sequence[str] = ()) -> Iterator[Served]:
-    """A server that said it runs; it is stopped, and must stop well."""
-    with subprocess.Popen(
-        [*under, *command(*options, "--port", "0")],
-        cwd=folder,
-        env=environment(),
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stderr is not None
-            yield Served(process, process.stderr.readline().strip())
-            process.send_signal(signal.SIGTERM)
-            process.stderr.read()
-            assert process.wait(30) == 0
-        finally:
-            process.kill()
 
 
 def refused(folder: Path, *options: str, under: Sequence[str] = ()) -> tuple[int, str]:
@@ -377,7 +330,7 @@ async def test_without_an_application_it_runs_jobs(folder: Path):
 
             await eventually(calendar.job, lambda job: job.state is JobState.COMPLETED)
             [task] = await calendar.tasks()
-            _, shown = await server.ask("GET", f"/v1/tasks/{task.id}")
+            shown = await processed(server, task.id)
             async with aiohttp.ClientSession() as session, session.get(f"{server.url}/metrics") as answer:
                 metrics = await answer.text()
         await store.close()

@@ -199,7 +199,7 @@ def look_and_halt(url: str, folder: Path) -> None:
         await store.open()
         owner = await registered(store, "halting")
         halting = StoreOf(store, Halting(store.jobs, Effects(folder / "trail")))
-        ticker = Ticker(halting, owner, settings=Settings(), clock=SystemClock())  # type: ignore[arg-type]
+        ticker = Ticker(halting, owner, settings=Settings(), clock=SystemClock())
         await ticker.run_once()
         await store.close()
 

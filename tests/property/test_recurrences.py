@@ -215,7 +215,8 @@ def test_occurrences_are_counted_without_being_enumerated(
     table = made(created)
     assume(not table.drifts)
     since = created.at + after
-    found, last = [], since
+    found: list[datetime] = []
+    last = since
     while len(found) < 30 and (due := table.next_after(last)) is not None:
         found.append(due)
         last = due

@@ -380,3 +380,14 @@ def test_a_job_is_run_by_hand_only_while_it_and_its_collection_are_enabled():
     for state in (CollectionState.DISABLED, CollectionState.SUSPENDED):
         with pytest.raises(JobForbids, match=f"The job collection 'jc1' is {state}"):
             deciding.check_may_run(replace(collection, state=state), job)
+
+
+def test_a_schedule_shows_how_fast_it_is_wherever_in_its_round_it_begins():
+    daily = of(maxRecurrence={"frequency": "day", "interval": 2})
+    pairs = {"frequency": "month", "schedule": {"monthDays": [1, 15, 16], "hours": [5], "minutes": [0]}}
+    weeks = {"frequency": "week", "interval": 4, "schedule": {"weekDays": ["monday", "tuesday"]}}
+
+    for start in ("2030-01-02", "2030-01-15T06:00:00Z", "2030-01-16"):
+        for recurrence in (pairs, weeks):
+            with pytest.raises(QuotaExceeded):
+                new_job(daily, body(startTime=start, recurrence=recurrence))

@@ -16,6 +16,9 @@ from backstay.domain.text import shortened
 from backstay.errors import InvalidId
 
 ID_LENGTH_MAX: Final = 200
+ATTRIBUTES_MAX: Final = 32
+#: Of a name, and of a value.
+ATTRIBUTE_LENGTH_MAX: Final = 200
 #: Names of workflows and agents that begin like this are built in.
 OURS: Final = "backstay."
 _ID: Final = re.compile(r"[A-Za-z0-9._:@~-]{1,200}")

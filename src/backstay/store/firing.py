@@ -109,9 +109,9 @@ def _is_as_seen(kept: Kept, seen: JobRecord) -> bool:
     return kept.armed_at is not None and _what_is_compared(kept.job) == _what_is_compared(seen)
 
 
-def _what_is_compared(job: JobRecord) -> tuple[str, int, datetime | None, datetime]:
-    # With the last: what is fired is the job as somebody last wrote it.
-    return job.uid, job.generation, job.next_at, job.updated_at
+def _what_is_compared(job: JobRecord) -> tuple[object, ...]:
+    # With the last two what is fired is the job as somebody last wrote it, and fired it.
+    return job.uid, job.generation, job.next_at, job.updated_at, job.occurrences
 
 
 def _fired(kept: Kept, firing: Firing) -> Kept:

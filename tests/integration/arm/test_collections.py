@@ -91,7 +91,6 @@ async def test_a_list_of_more_collections_than_one_answer_holds_says_where_it_go
     for name in "abc":
         await arm.made(name)
     monkeypatch.setattr("backstay.api.arm.collections.LISTED_MAX", 2)
-    monkeypatch.setattr("backstay.jobroom.Jobroom.collections.__kwdefaults__", {"skip": 0, "limit": 2})
 
     first = (await arm.get()).json
     second = await arm.served.get(first["nextLink"])

@@ -34,6 +34,7 @@ from backstay.testing.promises.holder import Holder
 from backstay.testing.records import BROKEN, a_step
 from tests.integration.http.conftest import held
 from tests.support.databases import SqliteDatabase
+from tests.support.job_documents import body
 from tests.support.serving import Served
 
 EXAMPLES = 12
@@ -52,7 +53,12 @@ KNOWN = {
     "key": ["charge:1"],
     "workflow": ["anything", "order"],
     "stream": ["orders"],
+    "subscription": ["s"],
+    "group": ["g"],
+    "collection": ["jc"],
+    "job": ["j"],
 }
+COLLECTION = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Scheduler/jobCollections/jc"
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -72,6 +78,8 @@ async def furnished(served: Served, alice: Holder) -> str:
     await held(served, alice, "held")
     await served.put("/v1/streams/orders", {"partitions": 1})
     await served.post("/v1/streams/orders/events", {"order": 7})
+    await served.put(f"{COLLECTION}?api-version=2016-03-01", {"location": "here"})
+    await served.put(f"{COLLECTION}/jobs/j?api-version=2016-03-01", body())
     await served.token("victim", Role.READ)
     return await served.token("me", Role.ADMIN)
 

@@ -67,8 +67,9 @@ async def test_without_a_policy_a_failure_is_tried_again_four_times_half_a_minut
         await jobs.put(http(service.url))
         await jobs.attempts(1)
         for number in (2, 3, 4, 5):
-            entries = await jobs.after(HALF_A_MINUTE, number)
+            await jobs.after(HALF_A_MINUTE, number)
         await jobs.ended()
+        entries = await jobs.calendar.history()
         job = await jobs.calendar.job()
 
     assert told(entries) == [(MAIN, FAILED, retry) for retry in range(5)]
@@ -113,8 +114,9 @@ async def test_an_action_that_gave_up_is_followed_by_its_error_action_with_retri
         await jobs.put(action)
         await jobs.attempts(2)
         for number in (3, 4):
-            entries = await jobs.after(timedelta(minutes=1), number)
+            await jobs.after(timedelta(minutes=1), number)
         await jobs.ended()
+        entries = await jobs.calendar.history()
         job = await jobs.calendar.job()
 
     assert told(entries) == [(MAIN, FAILED, 0), (ERROR, FAILED, 0), (ERROR, FAILED, 1), (ERROR, COMPLETED, 2)]

@@ -1,4 +1,4 @@
-"""Several processes change the same collection, or fire the same jobs: no quota is exceeded, nothing doubled."""
+"""Processes that race: no quota of a collection is exceeded, and no instant of a job is doubled."""
 
 from __future__ import annotations
 

@@ -69,15 +69,14 @@ async def test_ticker_scheduler_and_agents_may_be_in_processes_of_their_own(
         for number in range(10):
             await calendar.put(f"j{number}", {"startTime": Moment(now).text, "action": action}, now=now)
 
-        for number in range(10):
-            name = f"j{number}"
-            await eventually(
-                lambda name=name: calendar.job(name), lambda job: job.state is JobState.COMPLETED
-            )
+        names = [f"j{number}" for number in range(10)]
 
-    assert sorted(str(name) for name in service.headers("x-ms-scheduler-jobid")) == sorted(
-        f"j{number}" for number in range(10)
-    )
+        async def states() -> set[JobState]:
+            return {(await calendar.job(name)).state for name in names}
+
+        await eventually(states, lambda seen: seen == {JobState.COMPLETED})
+
+    assert sorted(str(name) for name in service.headers("x-ms-scheduler-jobid")) == names
 
 
 async def test_a_process_that_drains_starts_nothing_more(

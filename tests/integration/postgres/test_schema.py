@@ -344,8 +344,9 @@ INSERT INTO job_collection (subscription, resource_group, name, subscription_fol
                             name_folded, location, sku, state)
 SELECT 's' || n % 20, 'g', 'c' || n, 's' || n % 20, 'g', 'c' || n, 'here', 'Standard', 'Enabled'
   FROM generate_series(1, 2000) n;
-INSERT INTO job (collection_key, name, name_folded, uid, generation, catch_up, overlap, created_at, updated_at,
-                 next_at, occurrences, executions, failures, faults, definition, state, armed_at, ended_at)
+INSERT INTO job (collection_key, name, name_folded, uid, generation, catch_up, overlap, created_at,
+                 updated_at, next_at, occurrences, executions, failures, faults, definition, state, armed_at,
+                 ended_at)
 SELECT n / 10, 'j' || n, 'j' || n, 'u' || n, 1, 'one', 'skip', at, at, at, 0, 0, 0, 0, '{}',
        CASE WHEN over THEN 'completed' ELSE 'enabled' END, CASE WHEN NOT over THEN at END,
        CASE WHEN over THEN at END

@@ -36,7 +36,7 @@ async def list_collections(call: Call[GroupPath, PageQuery, Nothing]) -> Listed:
 async def _listed(
     room: Jobroom, query: PageQuery, where: str, subscription: str, group: str | None = None
 ) -> Listed:
-    found = await room.collections(subscription, group, skip=query.skip)
+    found = await room.collections(subscription, group, skip=query.skip, limit=LISTED_MAX)
     if len(found) < LISTED_MAX:
         return Listed(found)
     return Listed(found, f"{where}?api-version={query.api_version}&$skip={query.skip + len(found)}")

@@ -19,15 +19,13 @@ from backstay.domain.jobs.merging import Json
 from backstay.domain.jobs.readers import Reader, choice, members, text, texts, truth
 from backstay.domain.jobs.retrying import read_retry_policy
 from backstay.domain.recurrence import read_moment, read_span
-from backstay.domain.task import check_id
+from backstay.domain.task import ATTRIBUTE_LENGTH_MAX, ATTRIBUTES_MAX, check_id
 from backstay.errors import InvalidId, InvalidJob
 
 URI_LENGTH_MAX: Final = 2_048
 HEADERS_MAX: Final = 50
 HEADERS_LENGTH_MAX: Final = 4_096
 BODY_LENGTH_MAX: Final = 8_192
-ATTRIBUTES_MAX: Final = 32
-ATTRIBUTE_LENGTH_MAX: Final = 200
 
 METHODS: Final = ("GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS")
 

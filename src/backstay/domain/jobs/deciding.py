@@ -91,6 +91,8 @@ def checked_collection(
     if collection is None or new.sku is not collection.sku:
         _check_subscription(new, others)
     skus.check_number(new, len(jobs))
+    if collection is None or not skus.is_narrower(new, than=collection):
+        return new
     for job in jobs:
         if job.state not in FINISHED:
             skus.check_pace(new, job.name, read_timing(job.definition), now=now)

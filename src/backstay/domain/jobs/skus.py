@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from typing import Any, Final
 
 from backstay.domain.jobs.records import Collection, Fastest, Sku
-from backstay.domain.recurrence import Timetable, Timing
+from backstay.domain.recurrence import Recurrence, Timetable, Timing
 from backstay.errors import QuotaExceeded
 
 #: Collections of one subscription, whatever their SKUs.
 COLLECTIONS_MAX: Final = 200_000
 
-# A schedule repeats within a day, but for what days it skips: as many instants as a day has minutes, and one.
+# As many instants as a day has minutes, and one: a schedule that is too fast shows it within a day or two.
 _LOOKED_AT: Final = 24 * 60 + 1
 
 #: The shortest that a unit can be.
@@ -65,6 +65,12 @@ def fastest(collection: Collection) -> Fastest:
     return ALLOWANCES[collection.sku].fastest if quota is None else quota
 
 
+def is_narrower(collection: Collection, *, than: Collection) -> bool:
+    """Whether a job that is in one might not be allowed in the other."""
+    slower = period(fastest(collection)) > period(fastest(than))
+    return slower or ALLOWANCES[collection.sku].authentication < ALLOWANCES[than.sku].authentication
+
+
 def check_number(collection: Collection, jobs: int) -> None:
     """Raise QuotaExceeded when the collection may not have so many jobs."""
     most = jobs_max(collection)
@@ -108,8 +114,18 @@ def _recurs_within(timing: Timing, time: timedelta, *, now: datetime) -> bool:
         return False
     if recurrence.schedule is None:
         return _UNITS[recurrence.frequency] * recurrence.interval < time
+    return any(later - earlier < time for earlier, later in pairwise(_round(timing, recurrence, now)))
+
+
+def _round(timing: Timing, recurrence: Recurrence, now: datetime) -> Iterator[datetime]:
+    """Occurrences until the schedule begins anew: all that it has to show, up to a bound."""
+    occurrences = islice(Timetable(timing, created=now).occurrences(), _LOOKED_AT)
+    first = next(occurrences, None)
+    if first is None:
+        return
     # A job without a start runs at once beside its schedule: that is no recurrence.
-    occurrences = islice(
-        Timetable(timing, created=now).occurrences(), 1 if timing.start is None else 0, _LOOKED_AT
-    )
-    return any(later - earlier < time for earlier, later in pairwise(occurrences))
+    if timing.start is not None:
+        yield first
+    # A month may be longer than the shortest one: hence one more.
+    until = first + _UNITS[recurrence.frequency] * (recurrence.interval + 2)
+    yield from takewhile(lambda occurrence: occurrence <= until, occurrences)

@@ -101,7 +101,7 @@ CREATE TABLE {schema}.job_history (
 );
 
 CREATE INDEX job_history_newest ON {schema}.job_history (job_key, started_at, number);
-CREATE INDEX job_history_oldest ON {schema}.job_history (started_at);
+CREATE INDEX job_history_oldest ON {schema}.job_history (started_at, number);
 
 -- Jobs that were deleted and left a history, which goes little by little: a collection may have a million entries.
 CREATE TABLE {schema}.job_gone (

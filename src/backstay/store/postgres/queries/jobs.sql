@@ -207,7 +207,7 @@ DELETE FROM {schema}.job_gone
 -- The jobs first, as everybody does who writes a history: how many entries each has is written with it.
 WITH old AS MATERIALIZED (
     SELECT number, job_key FROM {schema}.job_history WHERE started_at < :started_before
-     ORDER BY started_at LIMIT :limit),
+     ORDER BY started_at, number LIMIT :limit),
 ours AS MATERIALIZED (
     SELECT key FROM {schema}.job WHERE key IN (SELECT job_key FROM old) ORDER BY key FOR UPDATE SKIP LOCKED)
 DELETE FROM {schema}.job_history

@@ -101,7 +101,7 @@ CREATE TABLE job_history (
 ) STRICT;
 
 CREATE INDEX job_history_newest ON job_history (job_key, started_at, number);
-CREATE INDEX job_history_oldest ON job_history (started_at);
+CREATE INDEX job_history_oldest ON job_history (started_at, number);
 
 -- Jobs that were deleted and left a history, which goes little by little: a collection may have a million entries.
 CREATE TABLE job_gone (

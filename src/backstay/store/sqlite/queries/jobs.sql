@@ -183,7 +183,7 @@ DELETE FROM job_gone
 
 -- name: prune_history
 DELETE FROM job_history
- WHERE number IN (SELECT number FROM job_history WHERE started_at < :started_before ORDER BY started_at LIMIT :limit)
+ WHERE number IN (SELECT number FROM job_history WHERE started_at < :started_before ORDER BY started_at, number LIMIT :limit)
 RETURNING job_key;
 
 -- name: count_down
