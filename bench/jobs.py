@@ -14,19 +14,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from uuid import uuid4
 
 import msgspec
 
-from backstay.domain.audit import Act
-from backstay.domain.jobs.deciding import put_job
-from backstay.domain.jobs.documents import JobDocument, replaced
-from backstay.domain.jobs.records import Collection, CollectionId, JobRecord, Sku
-from backstay.domain.recurrence import IMMEDIATELY, Moment
+from backstay.domain.jobs.records import CollectionId
+from backstay.domain.recurrence import Moment
 from backstay.runtime import open_store
 from backstay.settings import Settings
-from backstay.store.base import Store
-from backstay.store.jobs import JobSeen
 from bench.beside_peers import OURS
 from bench.databases import DATABASES, Database
 from bench.load import in_fresh_loop
@@ -35,6 +29,7 @@ from bench.points import milliseconds, percentile
 from bench.progress import say
 from bench.sink import arrivals, sinking
 from bench.usage import cpu_seconds
+from tests.support.jobs import Calendar
 from tests.support.ports import free_ports
 
 PUT: Final = "put"
@@ -47,7 +42,8 @@ IDLE_PER_SECOND: Final = 10_000
 SECONDS: Final = 10.0
 SHORT_SECONDS: Final = 0.05
 
-WRITERS: Final = 100
+#: At a time, each with a connection of its own.
+WRITERS: Final = 32
 #: As many as a collection of the largest SKU holds.
 COLLECTION_JOBS: Final = 1_000
 WARM_UP_SECONDS: Final = 5.0
@@ -58,7 +54,8 @@ _LEAD_SECONDS: Final = 10.0
 _SHORT_LEAD_SECONDS: Final = 4.0
 _DONE_SECONDS_MAX: Final = 300.0
 _STOP_SECONDS: Final = 60.0
-_ACT: Final = Act(who="bench", action="put", target="job:bench")
+
+Properties = dict[str, Any]
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +81,7 @@ def measure(stores: Sequence[str], options: Options) -> Iterator[JobRow]:
     for store in stores:
         with DATABASES[store]() as database:
             say(f"  {OURS} on {database.name}")
-            yield from _ours(database, seconds, short=options.short)
+            yield from ours(database, seconds, short=options.short)
 
 
 def _peers(stores: Sequence[str], seconds: float) -> Iterator[JobRow]:
@@ -98,7 +95,8 @@ def _peers(stores: Sequence[str], seconds: float) -> Iterator[JobRow]:
             yield msgspec.convert(row | {"store": peer.store.lower()}, JobRow)
 
 
-def _ours(database: Database, seconds: float, *, short: bool) -> Iterator[JobRow]:
+def ours(database: Database, seconds: float, *, short: bool) -> Iterator[JobRow]:
+    """How fast they are written, what they cost while idle, how late they are when many are due."""
     idle, due = round(seconds * IDLE_PER_SECOND), round(seconds * DUE_PER_SECOND)
     url = database.new_store()
     say(f"    {idle:,} jobs are written")
@@ -127,60 +125,35 @@ def _row(database: Database, work: str, jobs: int, **figures: Any) -> JobRow:
 # Writing
 
 
-def _monthly() -> JobDocument:
+def _monthly() -> Properties:
     """A job that is not due while anybody watches."""
     start = Moment(datetime.now(UTC) + timedelta(days=20)).text
-    return _document("http://127.0.0.1:9/", startTime=start, recurrence={"frequency": "month"})
+    return _asking("http://127.0.0.1:9/") | {"startTime": start, "recurrence": {"frequency": "month"}}
 
 
-def _document(uri: str, **timing: object) -> JobDocument:
-    action = {"type": "Http", "request": {"uri": uri, "method": "GET"}}
-    return replaced({"properties": {"action": action, **timing}})
+def _asking(uri: str) -> Properties:
+    return {"action": {"type": "Http", "request": {"uri": uri, "method": "GET"}}}
 
 
-async def _written(url: str, number: int, document: JobDocument) -> float:
-    """Write so many jobs of that document, some at a time; the seconds that it took."""
-    store = open_store(Settings(store=url))
+async def _written(url: str, number: int, properties: Properties) -> float:
+    """Write so many of these jobs, some at a time; the seconds that it took."""
+    store = open_store(Settings(store=url, store_connections=WRITERS))
     await store.open()
     places = [CollectionId("bench", "bench", f"c{n}") for n in range(-(-number // COLLECTION_JOBS))]
-    for place in places:
-        await _collect(store, place)
-    names = ((places[n % len(places)], f"j{n}") for n in range(number))
+    calendars = [Calendar(store, place) for place in places]
+    for calendar in calendars:
+        await calendar.open(datetime.now(UTC))
+    jobs = ((calendars[n % len(calendars)], f"j{n}") for n in range(number))
     begun = time.perf_counter()
 
     async def writer() -> None:
-        for place, name in names:  # Shared: who is done takes the next.
-            await _put(store, place, name, document)
+        for calendar, name in jobs:  # Shared: who is done takes the next.
+            await calendar.put(name, properties, now=datetime.now(UTC))
 
     await asyncio.gather(*(writer() for _ in range(WRITERS)))
     spent = time.perf_counter() - begun
     await store.close()
     return spent
-
-
-async def _collect(store: Store, place: CollectionId) -> None:
-    made = Collection(id=place, location="West US", sku=Sku.P20_PREMIUM)
-    await store.jobs.put_collection(place, lambda _seen: made, act=_ACT, now=datetime.now(UTC))
-
-
-async def _put(store: Store, place: CollectionId, name: str, document: JobDocument) -> None:
-    now = datetime.now(UTC)
-    new = JobRecord(
-        uid=uuid4().hex, collection=place, name=name, definition={}, created_at=now, updated_at=now
-    )
-
-    def decide(seen: JobSeen) -> JobRecord:
-        return put_job(
-            new,
-            document,
-            collection=seen.collection,
-            job=seen.job,
-            jobs=seen.jobs,
-            delay=IMMEDIATELY,
-            now=now,
-        )
-
-    await store.jobs.put_job(place, name, decide, act=_ACT, now=now)
 
 
 # Running
@@ -217,7 +190,7 @@ def _due(database: Database, number: int, lead: timedelta) -> JobRow:
     with sinking(port) as sink:
         instant = datetime.now(UTC) + lead
         say(f"    {number:,} jobs that are due in {lead.total_seconds():.0f} s")
-        in_fresh_loop(_written(url, number, _document(f"{sink}/", startTime=Moment(instant).text)))
+        in_fresh_loop(_written(url, number, _asking(f"{sink}/") | {"startTime": Moment(instant).text}))
         with _serving(url, "jobs,scheduler,agents,supervisor"):
             if datetime.now(UTC) > instant:
                 raise RuntimeError("the jobs were not written in time; the lead is too short")

@@ -14,7 +14,7 @@ from backstay.domain.audit import Entry
 from backstay.domain.control import Controls, Subject
 from backstay.domain.lease import is_stale
 from backstay.domain.step import StepKind, StepRecord
-from backstay.domain.task import check_id
+from backstay.domain.task import OURS, check_id
 from backstay.domain.undo import is_manual, tried_again, undo_plan
 from backstay.domain.why import Reason, Surroundings, explain
 from backstay.settings import Settings
@@ -118,10 +118,15 @@ class Onlooker:
     # Who works
 
     async def agents(self) -> list[AgentView]:
-        """Every agent that a live process has, or that is held back."""
+        """Every agent that a live process has, or that is held back; what is built in only while it works."""
         live = await self._live()
         controls = Controls(await self._store.records.controls())
-        names = {name for one in live for name in one.report.agents} | controls.names(Subject.AGENT)
+        names = {
+            name
+            for one in live
+            for name, report in one.report.agents.items()
+            if not name.startswith(OURS) or report.in_flight or report.waiting
+        } | controls.names(Subject.AGENT)
         return [_agent_view(name, live, controls) for name in sorted(names)]
 
     async def agent(self, name: str) -> AgentView:
@@ -129,10 +134,12 @@ class Onlooker:
         return _agent_view(name, await self._live(), Controls(await self._store.records.controls()))
 
     async def workflows(self) -> list[WorkflowView]:
-        """Every workflow that a live process runs, or that is held back."""
+        """Every workflow of an application that a live process runs, or that is held back."""
         live = await self._live()
         controls = Controls(await self._store.records.controls())
-        names = {name for one in live for name, _ in one.runs} | controls.names(Subject.WORKFLOW)
+        names = {name for one in live for name, _ in one.runs if not name.startswith(OURS)} | controls.names(
+            Subject.WORKFLOW
+        )
         return [_workflow_view(name, live, controls) for name in sorted(names)]
 
     async def workflow(self, name: str) -> WorkflowView:

@@ -19,6 +19,7 @@ from backstay.domain.access import Role, Token, digest_of
 from backstay.domain.alert import Alert
 from backstay.domain.audit import Act, checked_reason
 from backstay.domain.control import Control, Forced, Subject
+from backstay.domain.jobs.occurrences import AGENT, WORKFLOW
 from backstay.domain.step import StepRecord
 from backstay.domain.target import control_target, task_target
 from backstay.domain.task import TaskRecord, check_id
@@ -199,10 +200,10 @@ class Operator(Onlooker):
     async def _check_known(self, subject: Subject, name: str) -> None:
         """A typo must not look as if it had paused something."""
         if subject is Subject.AGENT:
-            if name not in {*self._registry.agents, *(one.name for one in await self.agents())}:
+            if name not in {AGENT, *self._registry.agents, *(one.name for one in await self.agents())}:
                 raise UnknownAgent(name)
             return
-        here = {workflow for workflow, _ in self._registry.workflows}
+        here = {WORKFLOW, *(workflow for workflow, _ in self._registry.workflows)}
         known = here | {one.name for one in await self.workflows()}
         if name not in known:
             names = ", ".join(sorted(known)) or "none"

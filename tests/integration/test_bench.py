@@ -13,7 +13,9 @@ from backstay.domain.states import TaskState
 from backstay.store.base import TaskFilter
 from bench import next_after
 from bench.bulk import bulk, finished, pending, stopped
+from bench.databases import sqlite
 from bench.five_steps import STEPS, five_step_app
+from bench.jobs import ours as bench_of_jobs
 from bench.letters import IDLE, RECEIVE, SEND, SEND_IN_ONE_CALL
 from bench.points import Point, percentile, summary_of
 from bench.queue_peers import QueuePeer, compared
@@ -268,3 +270,16 @@ def test_repeats_are_summed_up_by_their_median_and_their_spread():
     assert summary.tasks == 30
     assert summary.per_second == 5.0
     assert summary.spread_percent == 160.0  # from 2 to 10, around 5
+
+
+def test_jobs_are_written_watched_and_started(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with sqlite() as database:
+        written, idle, due = bench_of_jobs(database, 0.02, short=True)
+
+    assert (written.work, written.jobs, idle.work, idle.jobs) == ("put", 200, "idle", 200)
+    assert idle.percent_of_a_core is not None
+    assert (due.work, due.jobs) == ("due at once", 20)
+    assert due.lateness_p50_ms is not None
+    assert due.lateness_p99_ms is not None
+    assert 0 < due.lateness_p50_ms <= due.lateness_p99_ms

@@ -230,7 +230,7 @@ def test_a_list_is_filtered_by_age(operator: Operator):
 def test_agents_tell_how_they_stand(operator: Operator):
     agents = {one["name"]: one for one in operator.json("agents", "ls")["items"]}
 
-    assert set(agents) == {"bank", "printer", "backstay.jobs"}
+    assert set(agents) == {"bank", "printer"}
     assert [one["breaker"] for one in agents["bank"]["instances"]] == ["closed"]
     assert re.search(r"printer +live +closed", operator.ok("agents", "ls"))
 

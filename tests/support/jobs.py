@@ -12,7 +12,14 @@ from msgspec.structs import replace
 from backstay.domain.audit import Act
 from backstay.domain.jobs.deciding import patch_job, put_job
 from backstay.domain.jobs.documents import replaced
-from backstay.domain.jobs.records import Collection, CollectionState, HistoryEntry, JobRecord, Sku
+from backstay.domain.jobs.records import (
+    Collection,
+    CollectionId,
+    CollectionState,
+    HistoryEntry,
+    JobRecord,
+    Sku,
+)
 from backstay.domain.task import TaskRecord
 from backstay.store.base import Store, TaskFilter
 from backstay.store.jobs import CollectionSeen, JobSeen
@@ -27,18 +34,19 @@ _uids = itertools.count(1)
 
 
 class Calendar:
-    """The jobs of one collection of a store."""
+    """The jobs of one collection of a store; as many as a collection can have."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, place: CollectionId = PLACE) -> None:
         self.store = store
+        self.place = place
 
     async def open(self, now: datetime, state: CollectionState = CollectionState.ENABLED) -> None:
         """Create the collection, or give it another state."""
 
         def decide(_seen: CollectionSeen) -> Collection:
-            return replace(LARGE, state=state)
+            return replace(LARGE, id=self.place, state=state)
 
-        await self.store.jobs.put_collection(PLACE, decide, act=ACT, now=now)
+        await self.store.jobs.put_collection(self.place, decide, act=ACT, now=now)
 
     async def put(self, name: str, properties: Mapping[str, Any], *, now: datetime) -> JobRecord:
         """As a client's PUT."""
@@ -47,7 +55,7 @@ class Calendar:
         def decide(seen: JobSeen) -> JobRecord:
             new = JobRecord(
                 uid=f"uid{next(_uids)}",
-                collection=PLACE,
+                collection=self.place,
                 name=name,
                 definition={},
                 created_at=now,
@@ -63,7 +71,7 @@ class Calendar:
                 now=now,
             )
 
-        return await self.store.jobs.put_job(PLACE, name, decide, act=ACT, now=now)
+        return await self.store.jobs.put_job(self.place, name, decide, act=ACT, now=now)
 
     async def patch(self, name: str, properties: Mapping[str, Any], *, now: datetime) -> JobRecord:
         def decide(seen: JobSeen) -> JobRecord:
@@ -71,13 +79,13 @@ class Calendar:
             body = {"properties": properties}
             return patch_job(body, collection=seen.collection, job=seen.job, delay=IMMEDIATELY, now=now)
 
-        return await self.store.jobs.put_job(PLACE, name, decide, act=ACT, now=now)
+        return await self.store.jobs.put_job(self.place, name, decide, act=ACT, now=now)
 
     async def delete(self, name: str, *, now: datetime) -> None:
-        await self.store.jobs.delete_job(PLACE, name, act=ACT, now=now)
+        await self.store.jobs.delete_job(self.place, name, act=ACT, now=now)
 
     async def job(self, name: str = "j") -> JobRecord:
-        return await self.store.jobs.job(PLACE, name)
+        return await self.store.jobs.job(self.place, name)
 
     async def history(self, name: str = "j") -> list[HistoryEntry]:
         """Oldest first."""

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from backstay.clock import Clock
 from backstay.definitions.ambient import StepContext
 from backstay.definitions.registry import Registry
-from backstay.domain.jobs.messages import not_authenticated_here, not_run_here, went_wrong
+from backstay.domain.jobs.messages import (
+    not_authenticated_here,
+    not_run_here,
+    password_gone,
+    went_wrong,
+)
 from backstay.domain.jobs.occurrences import Run
 from backstay.domain.jobs.records import ActionName, EntryStatus, HistoryEntry
 from backstay.domain.task import derived_id
@@ -84,9 +89,10 @@ class Actor:
         except Unavailable:
             raise
         except Exception as error:  # noqa: BLE001
-            # Whatever somebody wrote into a job, it costs its attempts and nothing else.
+            # Whatever somebody wrote into a job, it costs its attempts and nothing else. What was raised may
+            # show anything, and the history is for everybody to read.
             log.exception("an attempt of task %s raised", run.occurrence.task_id)
-            return Tried(succeeded=False, message=went_wrong(action["type"], repr(error)))
+            return Tried(succeeded=False, message=went_wrong(action["type"], type(error).__name__))
 
     async def _done(self, run: Run, action: Mapping[str, Any], name: ActionName, retry: int) -> Tried:
         match action["type"]:
@@ -103,8 +109,12 @@ class Actor:
         authentication = action["request"].get("authentication", {}).get("type", "NotSpecified")
         if authentication not in _PLAIN:
             return Tried(succeeded=False, message=not_authenticated_here(authentication))
-        place = f"{_PLACES[name]}.request.authentication.password"
-        password = (await self._secrets(run)).get(place, "") if authentication == "Basic" else ""
+        password = ""
+        if authentication == "Basic":
+            found = (await self._secrets(run)).get(f"{_PLACES[name]}.request.authentication.password")
+            if found is None:
+                return Tried(succeeded=False, message=password_gone())
+            password = found
         # All attempts of an action have one key, by which a receiver of two of them knows that they are one.
         key = run.occurrence.task_id if name is ActionName.MAIN else f"{run.occurrence.task_id}/error"
         try:

@@ -16,7 +16,7 @@ from backstay.definitions.agents import Agent, Step
 from backstay.definitions.calls import current_step, sleep
 from backstay.definitions.registry import Registry
 from backstay.definitions.workflows import Workflow
-from backstay.domain.jobs.occurrences import VERSION, WORKFLOW, Run
+from backstay.domain.jobs.occurrences import AGENT, VERSION, WORKFLOW, Run
 from backstay.domain.jobs.records import ActionName
 from backstay.domain.jobs.retrying import RetryPolicy, policy_of
 from backstay.domain.recovery import Recovery
@@ -26,7 +26,6 @@ from backstay.jobs.tried import Tried
 from backstay.settings import Settings
 from backstay.store.base import Store
 
-AGENT: Final = "backstay.jobs"
 #: As no function is called: steps of an application have other names.
 STEP: Final = "backstay-attempt"
 
@@ -69,7 +68,7 @@ class JobAgent(Agent):
 
 
 class _Occurrences:
-    """Declares them."""
+    """Declares the agent, its step and the workflow; they are known by the registry alone."""
 
     def __init__(self, registry: Registry, actor: Actor, settings: Settings) -> None:
         self._actor = actor

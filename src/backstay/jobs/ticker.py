@@ -66,7 +66,7 @@ class Ticker:
             immediately=settings.job_immediately,
         )
         self._called = asyncio.Event()
-        # How often in a row there was something to write and nothing was.
+        # How often in a row something was due and nothing could be written.
         self._lost = 0
         self._closing = False
         self.pulse = Pulse(clock)
@@ -83,7 +83,9 @@ class Ticker:
                 self.pulse.felt()
                 self._called.clear()
                 try:
-                    if not await self.run_once():
+                    if await self.run_once():
+                        self._lost = 0
+                    else:
                         await self._until_due()
                 except Unavailable as error:
                     emit(STORE_UNAVAILABLE, error=error)
@@ -98,7 +100,6 @@ class Ticker:
         now = self._clock.now()
         found = await self._store.jobs.due(now=now, limit=BATCH)
         if not found:
-            self._lost = 0
             return 0
         ticks = [tick(one.job, at_work=one.at_work, now=now, rules=self._rules) for one in found]
         firings = [_firing(one, ticked, now) for one, ticked in zip(found, ticks, strict=True)]
@@ -108,16 +109,16 @@ class Ticker:
         for one, ticked, done in zip(found, ticks, written, strict=True):
             if done and ticked is not None:
                 _tell(one, ticked, now)
-        self._lost = 0 if any(written) else min(self._lost + 1, _LOST_MAX)
         return sum(written)
 
     async def _until_due(self) -> None:
         """Sleep until the next instant, or until somebody changes a job, or for a second."""
         due = await self._store.jobs.next_due()
-        ahead = LOOK_SECONDS if due is None else (due - self._clock.now()).total_seconds()
-        seconds = min(max(ahead, LOST_SECONDS * 2**self._lost), LOOK_SECONDS)
+        ahead = LOOK_SECONDS if due is None or self._closing else (due - self._clock.now()).total_seconds()
+        self._lost = self._lost + 1 if ahead <= 0 else 0
+        pause = LOST_SECONDS * 2 ** min(self._lost, _LOST_MAX) if self._lost else ahead
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(min(pause, LOOK_SECONDS)):
                 await self._called.wait()
 
     def _changed(self, changes: Changes) -> None:

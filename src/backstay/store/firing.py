@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -18,21 +19,31 @@ from backstay.store.job_rows import Excess, JobShape, Kept, trimmed
 from backstay.store.jobs import Firing
 from backstay.store.rows import Row
 
+#: So long a firing is put off that cannot be written: it must not be tried all the time, before all others.
+UNFIT_PAUSE: Final = timedelta(minutes=1)
+
 Write = Callable[[Sequence[Firing]], Awaitable[list[bool]]]
 
 
-async def fire_all(firings: Sequence[Firing], write: Write) -> list[bool]:
-    """All at once; each by itself when something is wrong with one of them: the others must not suffer."""
+async def fire_all(firings: Sequence[Firing], write: Write, *, now: datetime) -> list[bool]:
+    """All at once; in halves when something is wrong with one of them: the others must not suffer."""
     try:
         return await write(firings)
     except LeaseLost:
         raise
     except (Conflict, InvalidRequest) as error:
         if len(firings) == 1:
-            job = firings[0].seen
-            emit(JOB_UNFIT, level=logging.ERROR, job=f"{job.collection.name}/{job.name}", error=error)
+            await _put_off(firings[0], write, now=now, error=error)
             return [False]
-    return [answer for one in firings for answer in await fire_all([one], write)]
+    half = len(firings) // 2
+    first = await fire_all(firings[:half], write, now=now)
+    return first + await fire_all(firings[half:], write, now=now)
+
+
+async def _put_off(firing: Firing, write: Write, *, now: datetime, error: BackstayError) -> None:
+    job = firing.seen
+    emit(JOB_UNFIT, level=logging.ERROR, job=f"{job.collection.name}/{job.name}", error=error)
+    await write([Firing(seen=job, job=job, again_at=now + UNFIT_PAUSE)])
 
 
 class Firings:
@@ -51,6 +62,8 @@ class Firings:
         #: How the jobs stand afterwards, as rows; and what is too much of their histories.
         self.standings: list[Row] = []
         self.excess: list[Excess] = []
+        #: Of each firing whether its job was as seen.
+        self.answers: list[bool] = []
 
     @property
     def keys(self) -> list[int]:
@@ -60,19 +73,18 @@ class Firings:
         """Whether there is anything to write, given the jobs as they are."""
         kept = {one.job.key: one for one in found}
         for firing in self._firings:
-            there = kept.get(firing.seen.key)
             # Of two that fire the same job the first does.
-            if there is not None and firing.seen.key not in self._fired and _is_as_seen(there, firing.seen):
-                self._fired[firing.seen.key] = firing
-                self._kept[firing.seen.key] = _fired(there, firing)
+            there = kept.pop(firing.seen.key, None)
+            if there is None or not _is_as_seen(there, firing.seen):
+                self.answers.append(False)
+                continue
+            self._fired[firing.seen.key] = firing
+            self._kept[firing.seen.key] = _fired(there, firing)
+            self.answers.append(True)
         self.standings, self.excess = trimmed(
             [(one, self._history_max) for one in self._kept.values()], self._shape
         )
         return bool(self._fired)
-
-    @property
-    def fired_keys(self) -> list[int]:
-        return [*self._fired]
 
     @property
     def tasks(self) -> list[tuple[NewTask, datetime]]:
@@ -89,10 +101,6 @@ class Firings:
             for key, one in self._fired.items()
             for entry in one.entries
         ]
-
-    @property
-    def answers(self) -> list[bool]:
-        return [self._fired.get(one.seen.key) is one for one in self._firings]
 
 
 def has_new(outcomes: Iterable[Outcome]) -> bool:

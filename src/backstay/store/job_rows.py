@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +25,7 @@ from backstay.domain.jobs.records import (
     Quota,
     Sku,
 )
-from backstay.store.rows import Row, Values, as_json, storable
+from backstay.store.rows import Row, Shape, Values, as_json, storable
 
 #: What an action was told may be anything, and of any length.
 ENTRY_MESSAGE_LENGTH_MAX: Final = 8_192
@@ -59,19 +59,8 @@ class Kept(NamedTuple):
 Excess = tuple[int, int]
 
 
-class JobShape:
-    """How one database keeps an instant, and yes or no."""
-
-    def __init__(
-        self,
-        *,
-        stored: Callable[[datetime], Any],
-        instant: Callable[[Any], datetime],
-        flag: Callable[[bool], Any] = bool,
-    ) -> None:
-        self._stored = stored
-        self._instant = instant
-        self._flag = flag
+class JobShape(Shape):
+    """How one database keeps what is kept of jobs."""
 
     # Collections
 
@@ -186,7 +175,7 @@ class JobShape:
             storable(entry.message, length_max=ENTRY_MESSAGE_LENGTH_MAX),
         )
 
-    def entry(self, row: Row) -> HistoryEntry:
+    def history_entry(self, row: Row) -> HistoryEntry:
         """From the columns of ``history_columns``."""
         return HistoryEntry(
             number=row[0],
@@ -200,14 +189,6 @@ class JobShape:
             repeat=row[8],
             instants=row[9],
         )
-
-    # Underneath
-
-    def stored(self, instant: datetime | None) -> Any:
-        return None if instant is None else self._stored(instant)
-
-    def _optional(self, stored: Any) -> datetime | None:
-        return None if stored is None else self._instant(stored)
 
 
 def trimmed(changed: Iterable[tuple[Kept, int]], shape: JobShape) -> tuple[list[Row], list[Excess]]:

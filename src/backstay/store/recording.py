@@ -33,7 +33,6 @@ class Recording:
         self._kept: dict[int, Kept] = {}
         # The first to say each, by the place among those that were asked.
         self._first: dict[tuple[Any, ...], int] = {}
-        self._rows: list[Row] = []
         self._new: set[int] = set()
         #: How the jobs stand afterwards, as rows; and what is too much of their histories.
         self.standings: list[Row] = []
@@ -46,6 +45,7 @@ class Recording:
     def rows(self, found: Iterable[Kept]) -> list[Row]:
         """The entries of attempts whose jobs are there, given the jobs as they are."""
         self._kept = {one.job.key: one for one in found}
+        rows: list[Row] = []
         for place, (attempt, _) in enumerate(self._asked):
             occurrence = attempt.occurrence
             kept = self._kept.get(occurrence.job_key)
@@ -53,8 +53,8 @@ class Recording:
                 continue
             row = self._shape.attempt_row(occurrence, attempt.entry)
             if self._first.setdefault(_identity(row), place) == place:
-                self._rows.append(row)
-        return self._rows
+                rows.append(row)
+        return rows
 
     def entered(self, new: Iterable[Row]) -> bool:
         """Count those that are new, each by what makes it the one that it is; whether there are any."""

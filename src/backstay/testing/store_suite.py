@@ -22,6 +22,7 @@ from backstay.testing.promises.arrows import ArrowPromises
 from backstay.testing.promises.bridging import BridgePromises
 from backstay.testing.promises.children import ChildPromises
 from backstay.testing.promises.claims import ClaimPromises
+from backstay.testing.promises.collecting import CollectingPromises
 from backstay.testing.promises.controls import ControlPromises
 from backstay.testing.promises.expiry import ExpiryPromises
 from backstay.testing.promises.holding import HoldingPromises
@@ -73,6 +74,7 @@ class StoreSuite(
     AdvancePromises,
     BridgePromises,
     QuarantinePromises,
+    CollectingPromises,
     JobKeepingPromises,
     JobFiringPromises,
     JobHistoryPromises,

@@ -39,11 +39,14 @@ async def test_whenever_the_process_dies_the_attempts_are_those_that_the_policy_
         async with running_jobs(App("jobs"), crash.store(), clock) as jobs:
             if not await is_written(jobs.calendar):
                 continue
-            seen.add(len(await jobs.calendar.history()))
+            asked, known = len(service.asked), len(await jobs.calendar.history())
+            seen.add(known)
             entries = await slept_through(jobs)
             assert await jobs.ended() == [task_id]
             job = await jobs.calendar.job()
 
+        # What is in the history is not done again, although nobody else was told of it.
+        assert len(service.asked) - asked == 3 - known
         assert [(one.action, one.status, one.retry) for one in entries] == [
             (ActionName.MAIN, FAILED, 0),
             (ActionName.MAIN, FAILED, 1),

@@ -283,6 +283,25 @@ async def test_what_is_under_way_when_its_job_is_deleted_comes_to_its_end_and_is
         assert (await jobs.calendar.job()).counters == Counters()
 
 
+async def test_without_its_password_a_request_is_not_sent(run_jobs: RunJobs, service: HttpService):
+    gate = asyncio.Event()
+    await hanging(service, gate)
+    basic = {"authentication": {"type": "Basic", "username": "u", "password": "hunter2"}}
+
+    async with run_jobs() as jobs:
+        await jobs.put(http(service.url, request=basic, retryPolicy={**TWICE, "retryCount": 1}))
+        await eventually(lambda: asyncio.sleep(0, service.inside), bool)
+        await jobs.calendar.delete("j", now=jobs.clock.now())
+        gate.set()
+        await eventually(jobs.calendar.tasks, lambda tasks: tasks[0].state == "waiting")
+        jobs.clock.leap(timedelta(minutes=1))
+        [task_id] = await jobs.ended()
+        task = await jobs.client.task(task_id)
+
+    assert service.headers("Authorization") == ["Basic dTpodW50ZXIy"]
+    assert "its password is gone" in task.output["message"]
+
+
 # By hand
 
 
@@ -315,6 +334,11 @@ async def test_a_run_by_hand_is_in_the_history_and_uses_up_nothing(run_jobs: Run
 
 async def test_what_is_built_in_cannot_be_submitted(run_jobs: RunJobs):
     async with run_jobs() as jobs:
+        with pytest.raises(UnknownWorkflow):
+            await jobs.client.enter("backstay.job", {})
+
+        # As whoever knows that it is there, since it is held back.
+        await jobs.client.pause_workflow("backstay.job")
         with pytest.raises(UnknownWorkflow, match="is built in and cannot be submitted"):
             await jobs.client.enter("backstay.job", {})
 
@@ -340,3 +364,26 @@ def test_what_an_occurrence_is_told_stays_what_it_is():
     run = msgspec.json.decode(written, type=Run)
 
     assert msgspec.json.decode(msgspec.json.encode(run)) == msgspec.json.decode(written)
+
+
+async def test_what_is_built_in_is_listed_while_it_works_and_can_be_held_back(
+    run_jobs: RunJobs, service: HttpService
+):
+    gate = asyncio.Event()
+    await hanging(service, gate)
+
+    async with run_jobs(heartbeat="100ms") as jobs:
+        operator = jobs.client
+        assert await operator.agents() == []
+        await jobs.put(http(service.url, retryPolicy=NONE))
+        [agent] = await eventually(operator.agents, bool)
+        assert (agent.name, agent.instances[0].in_flight) == ("backstay.jobs", 1)
+        gate.set()
+        await jobs.ended()
+
+        await operator.pause_workflow("backstay.job")
+        assert [one.name for one in await operator.workflows()] == ["backstay.job"]
+        await jobs.put(http(service.url), name="held")
+        held = await eventually(jobs.calendar.tasks, lambda tasks: len(tasks) == 2)
+        assert held[-1].state == "pending"
+        assert "paused" in (await operator.why(held[-1].id)).reason

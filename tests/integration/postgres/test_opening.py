@@ -24,7 +24,8 @@ from backstay.store.postgres import schema as migrations
 from backstay.store.postgres.connection import Server
 from backstay.store.postgres.url import address_of
 from backstay.testing import ManualClock
-from backstay.testing.promises.holder import submitted
+from backstay.testing.promises.calendar import Calendar
+from backstay.testing.promises.holder import Holder, submitted
 from tests.integration.postgres.schema import OpenStore, Schema
 from tests.support.postgres import HOST, USER, PostgresServer, drop_schema, schema_name
 
@@ -338,6 +339,19 @@ async def test_groups_go_on_reading_where_they_were(
 
     [standing] = await store.groups.standings("orders")
     assert (standing.unit, standing.checkpoint, standing.epoch) == ((0, 0), 7, 2)
+
+
+async def test_a_store_that_knew_no_jobs_takes_some(
+    postgres_url: str, opened: OpenStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+):
+    await open_as_before(8, postgres_url, monkeypatch)  # The last one before there were jobs.
+
+    store = await opened()
+
+    calendar = Calendar(store, clock, (await Holder.joined(store, clock, "new")).owner)
+    await calendar.collect()
+    await calendar.put()
+    assert (await calendar.fired()).occurrences == 1
 
 
 async def open_as_before(number: int, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

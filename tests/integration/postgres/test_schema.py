@@ -281,6 +281,57 @@ async def test_an_event_is_in_quarantine_once_for_each_group(tables: Tables):
         await tables.connection.execute(insert, "g")
 
 
+# Jobs
+
+A_COLLECTION = """
+INSERT INTO job_collection (subscription, resource_group, name, subscription_folded, resource_group_folded,
+                            name_folded, location, sku, state)
+VALUES ('S', 'G', 'N', 's', 'g', '{name}', 'here', '{sku}', 'Enabled')
+"""
+A_JOB = """
+INSERT INTO job (collection_key, name, name_folded, uid, generation, catch_up, overlap, created_at,
+                 updated_at, occurrences, executions, failures, faults, definition, state, next_at, armed_at,
+                 outcome_at, ended_at)
+VALUES (1, 'J', 'j', 'u', 1, 'one', 'skip', now(), now(), 0, 0, 0, 0, '{{}}', '{state}', {next_at},
+        {armed_at}, {outcome_at}, {ended_at})
+"""
+ENABLED = {
+    "state": "enabled",
+    "next_at": "now()",
+    "armed_at": "now()",
+    "outcome_at": "NULL",
+    "ended_at": "NULL",
+}
+
+
+async def test_a_subscription_has_one_free_collection_and_no_two_of_a_name(tables: Tables):
+    await tables.connection.execute(A_COLLECTION.format(name="a", sku="Free"))
+    await tables.connection.execute(A_COLLECTION.format(name="b", sku="Standard"))
+
+    for name, sku in [("c", "Free"), ("b", "Standard")]:
+        with pytest.raises(asyncpg.UniqueViolationError):
+            await tables.connection.execute(A_COLLECTION.format(name=name, sku=sku))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param({"state": "paused", "ended_at": "now()"}, id="a state that nobody knows"),
+        pytest.param({"next_at": "NULL"}, id="due without an instant"),
+        pytest.param({"state": "disabled"}, id="due although it is disabled"),
+        pytest.param({"ended_at": "now()"}, id="ended, and enabled"),
+        pytest.param({"state": "completed", "armed_at": "NULL"}, id="completed, and never ended"),
+        pytest.param({"outcome_at": "now()"}, id="an occurrence that ended neither way"),
+    ],
+)
+async def test_a_job_that_contradicts_itself_is_refused(tables: Tables, wrong: dict[str, str]):
+    await tables.connection.execute(A_JOB.format(**ENABLED))
+    await tables.connection.execute("DELETE FROM job")
+
+    with pytest.raises(asyncpg.CheckViolationError):
+        await tables.connection.execute(A_JOB.format(**{**ENABLED, **wrong}))
+
+
 # The plans
 
 # Many tasks that are over, and a few of each kind that somebody still has to do with.

@@ -208,6 +208,51 @@ def test_an_event_is_in_quarantine_once_for_each_group(database: sqlite3.Connect
         database.execute(insert, ["g"])
 
 
+# Jobs
+
+A_COLLECTION = """
+INSERT INTO job_collection (subscription, resource_group, name, subscription_folded, resource_group_folded,
+                            name_folded, location, sku, state)
+VALUES ('S', 'G', 'N', 's', 'g', '{name}', 'here', '{sku}', 'Enabled')
+"""
+A_JOB = """
+INSERT INTO job (collection_key, name, name_folded, uid, generation, catch_up, overlap, created_at,
+                 updated_at, occurrences, executions, failures, faults, definition, state, next_at, armed_at,
+                 outcome_at, ended_at)
+VALUES (1, 'J', 'j', 'u', 1, 'one', 'skip', 0, 0, 0, 0, 0, 0, '{{}}', '{state}', {next_at},
+        {armed_at}, {outcome_at}, {ended_at})
+"""
+ENABLED = {"state": "enabled", "next_at": 1, "armed_at": 1, "outcome_at": "NULL", "ended_at": "NULL"}
+
+
+def test_a_subscription_has_one_free_collection_and_no_two_of_a_name(database: sqlite3.Connection):
+    database.execute(A_COLLECTION.format(name="a", sku="Free"))
+    database.execute(A_COLLECTION.format(name="b", sku="Standard"))
+
+    for name, sku in [("c", "Free"), ("b", "Standard")]:
+        with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+            database.execute(A_COLLECTION.format(name=name, sku=sku))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param({"state": "paused", "ended_at": 1}, id="a state that nobody knows"),
+        pytest.param({"next_at": "NULL"}, id="due without an instant"),
+        pytest.param({"state": "disabled"}, id="due although it is disabled"),
+        pytest.param({"ended_at": 1}, id="ended, and enabled"),
+        pytest.param({"state": "completed", "armed_at": "NULL"}, id="completed, and never ended"),
+        pytest.param({"outcome_at": 1}, id="an occurrence that ended neither way"),
+    ],
+)
+def test_a_job_that_contradicts_itself_is_refused(database: sqlite3.Connection, wrong: dict[str, Any]):
+    database.execute(A_JOB.format(**ENABLED))
+    database.execute("DELETE FROM job")
+
+    with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+        database.execute(A_JOB.format(**{**ENABLED, **wrong}))
+
+
 # The plans
 
 #: Parameters that are lists, and travel as JSON.

@@ -16,12 +16,16 @@ from backstay.sql.sqlite.connection import connect
 from backstay.store.records import AlertFilter
 from backstay.store.sqlite import SqliteStore
 from backstay.testing import ManualClock
+from backstay.testing.promises.calendar import Calendar
+from backstay.testing.promises.holder import Holder
 from backstay.testing.promises.mail import Mail, ids
 
 #: The last one before queues had a bound.
 BEFORE_BOUNDS = 6
 #: The last one before readers shared a partition.
 BEFORE_SLOTS = 8
+#: The last one before there were jobs.
+BEFORE_JOBS = 9
 
 QUEUES = """
 INSERT INTO queue VALUES (7, 'orders', 60000000, 10, 600000000, NULL, 0, 0, 0);
@@ -108,3 +112,18 @@ async def test_groups_go_on_reading_where_they_were(wrote: Callable[[int, str], 
         pytest.raises(sqlite3.IntegrityError, match="a checkpoint never moves back"),
     ):
         connection.execute("UPDATE checkpoint SET checkpoint = 6 WHERE partition = 0")
+
+
+async def test_a_store_that_knew_no_jobs_takes_some(wrote: Callable[[int, str], Path]):
+    old_file = wrote(BEFORE_JOBS, GROUPS)
+    clock = ManualClock()
+
+    store = SqliteStore(f"sqlite:///{old_file}")
+    await store.open()
+
+    calendar = Calendar(store, clock, (await Holder.joined(store, clock, "new")).owner)
+    await calendar.collect()
+    await calendar.put()
+    assert (await calendar.fired()).occurrences == 1
+    assert len(await store.groups.standings("orders")) == 2
+    await store.close()

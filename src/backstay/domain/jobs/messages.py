@@ -127,9 +127,13 @@ def not_authenticated_here(kind: str) -> str:
     )
 
 
+def password_gone() -> str:
+    return "Http Action - The request is not sent: its password is gone, with the job or by a change of it."
+
+
 def went_wrong(kind: str, reason: str) -> str:
     """What nobody had foreseen."""
-    return f"{kind} Action - The attempt failed: {_kept(reason)}"
+    return f"{kind} Action - The attempt failed: {_kept(reason)}; the log of the process tells more."
 
 
 # Gaps

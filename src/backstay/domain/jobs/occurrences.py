@@ -9,11 +9,13 @@ from typing import Any, Final
 import msgspec
 
 from backstay.domain.jobs.records import Collection, CollectionId, JobRecord, Occurrence
-from backstay.domain.task import NewTask
+from backstay.domain.task import OURS, NewTask
 
 #: The workflow that every occurrence is a task of. What it is told must not change within a version.
-WORKFLOW: Final = "backstay.job"
+WORKFLOW: Final = f"{OURS}job"
 VERSION: Final = 1
+#: The agent that makes the attempts.
+AGENT: Final = f"{OURS}jobs"
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

@@ -189,7 +189,7 @@ class PostgresJobs:
 
             return self._session().write(operation)
 
-        return await fire_all(firings, write)
+        return await fire_all(firings, write, now=now)
 
     # What became of them
 
@@ -212,7 +212,7 @@ class PostgresJobs:
     ) -> list[HistoryEntry]:
         wanted = {"job_key": job_key, "status": status, "action": action, "skip": skip, "limit": limit}
         rows = await self._session().read(lambda tables: tables.run("list_history", **wanted))
-        return [SHAPE.entry(row) for row in rows]
+        return [SHAPE.history_entry(row) for row in rows]
 
     async def prune(self, *, finished_before: datetime, entries_before: datetime, limit: int) -> int:
         async def operation(tables: Tables, _changes: Changes) -> int:

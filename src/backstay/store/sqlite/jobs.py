@@ -187,7 +187,7 @@ class SqliteJobs:
 
             return self._session().write(operation)
 
-        return await fire_all(firings, write)
+        return await fire_all(firings, write, now=now)
 
     # What became of them
 
@@ -210,7 +210,9 @@ class SqliteJobs:
     ) -> list[HistoryEntry]:
         wanted = {"job_key": job_key, "status": status, "action": action, "skip": skip, "limit": limit}
         return await self._session().read(
-            lambda tables: [SHAPE.entry(row) for row in tables.run("list_history", **wanted).fetchall()]
+            lambda tables: [
+                SHAPE.history_entry(row) for row in tables.run("list_history", **wanted).fetchall()
+            ]
         )
 
     async def prune(self, *, finished_before: datetime, entries_before: datetime, limit: int) -> int:

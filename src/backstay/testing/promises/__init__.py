@@ -28,7 +28,8 @@ holding       partitions that one reads for a group at a time
 advancing     what readers made of events, and how far they have got
 bridging      messages that they made of events, once each
 quarantine    events that they set aside
-job_keeping   collections and jobs, as they were decided
+collecting    collections of jobs, as they were decided
+job_keeping   jobs, as they were decided
 job_firing    instants that are due, and start one task each
 job_history   what became of occurrences, and the end of a job
 appending     events that are appended: once, in the partition of their key

@@ -107,6 +107,9 @@ class Calendar:
     async def job(self, name: str = "j", *, into: str = "jc") -> JobRecord:
         return await self._jobs.job(self.id(into), name)
 
+    async def names(self, **wanted: Any) -> list[str]:
+        return [one.name for one in await self._jobs.jobs(self.id(), **{"limit": MANY, **wanted})]
+
     async def run(
         self, name: str = "j", make: Callable[[JobSeen], NewTask] | None = None, *, into: str = "jc"
     ) -> bool:

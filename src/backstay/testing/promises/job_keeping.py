@@ -9,21 +9,17 @@ import pytest
 
 from backstay.domain.jobs.records import (
     CatchUp,
-    Collection,
     CollectionState,
     Counters,
-    Fastest,
     JobRecord,
     JobState,
     Outcome,
     Overlap,
-    Quota,
-    Sku,
 )
 from backstay.domain.task import NewTask
 from backstay.errors import Conflict, UnknownCollection, UnknownJob
 from backstay.store.base import Changes, Store
-from backstay.store.jobs import CollectionSeen, JobSeen
+from backstay.store.jobs import JobSeen
 from backstay.store.records import AuditFilter
 from backstay.testing.clock import ManualClock
 from backstay.testing.promises.calendar import (
@@ -32,172 +28,15 @@ from backstay.testing.promises.calendar import (
     Calendar,
     CalendarPromises,
     an_id,
-    occurrence_of,
 )
-from backstay.testing.promises.holder import MANY, SECOND, Holder
+from backstay.testing.promises.holder import MANY, SECOND
 from backstay.testing.promises.listing import listed
 from backstay.testing.records import NOON, new_task, replace
 
 SECRETS = {"action.request.authentication.password": "hush", "action.queueMessage.sasToken": "püst"}
 
 
-async def names(store: Store, **wanted: Any) -> list[str]:
-    return [one.name for one in await store.jobs.jobs(an_id(), **{"limit": MANY, **wanted})]
-
-
 class JobKeepingPromises(CalendarPromises):
-    # Collections
-
-    async def test_a_collection_is_given_back_as_it_was_decided(
-        self, store: Store, calendar: Calendar
-    ) -> None:
-        quota = Quota(max_job_count=5, max_recurrence=Fastest("minute", 10))
-        fields: dict[str, Any] = {"tags": {"a": "b", "ü": ""}, "sku": Sku.P20_PREMIUM, "quota": quota}
-
-        put = await calendar.collect("other", **fields)
-
-        assert put == Collection(id=an_id("other"), location="West US", **fields)
-        assert await store.jobs.collection(an_id("other")) == put
-
-    async def test_a_collection_is_found_however_it_is_written_and_keeps_its_first_spelling(
-        self, store: Store, calendar: Calendar
-    ) -> None:
-        await calendar.collect("JobS", group="RG-1")
-
-        again = await calendar.collect("jobs", group="rg-1", location="East US")
-
-        assert again.id == an_id("JobS", group="RG-1")
-        assert await store.jobs.collection(an_id("JOBS", group="Rg-1", subscription="SUB")) == again
-        assert len(await store.jobs.collections("sub", "rG-1", limit=MANY)) == 1
-
-    async def test_collections_come_by_resource_group_then_name_whatever_the_case(
-        self, store: Store, calendar: Calendar, clock: ManualClock, alice: Holder
-    ) -> None:
-        for group, name in [("rb", "b"), ("Ra", "z"), ("ra", "Y"), ("rb", "A")]:
-            await calendar.collect(name, group=group)
-        await Calendar(store, clock, alice.owner, "other").collect()
-
-        async def found(*where: str, **page: Any) -> list[str]:
-            return [one.id.name for one in await store.jobs.collections(*where, **{"limit": MANY, **page})]
-
-        assert await found("SUB") == ["Y", "z", "A", "b", "jc"]
-        assert await found("sub", "RB") == ["A", "b"]
-        assert await found("sub", skip=1, limit=2) == ["z", "A"]
-        assert await found("nobody") == []
-
-    async def test_who_decides_about_a_collection_sees_it_its_jobs_and_the_others(
-        self, calendar: Calendar, store: Store, clock: ManualClock
-    ) -> None:
-        await calendar.collect("free", sku=Sku.FREE)
-        await calendar.collect("second", group="other")
-        job = await calendar.put(secrets=SECRETS)
-        seen: list[CollectionSeen] = []
-
-        def decide(found: CollectionSeen) -> Collection:
-            seen.append(found)
-            return found.collection or Collection(id=an_id("new"), location="West US")
-
-        before = await store.jobs.collection(an_id())
-        await store.jobs.put_collection(an_id("JC"), decide, act=ANN, now=clock.now())
-        await store.jobs.put_collection(an_id("new"), decide, act=ANN, now=clock.now())
-
-        assert seen[0] == CollectionSeen(collection=before, jobs=[job], others={"Free": 1, "Standard": 1})
-        assert seen[1] == CollectionSeen(collection=None, jobs=[], others={"Free": 1, "Standard": 2})
-
-    async def test_a_decision_that_raises_changes_nothing(
-        self, store: Store, calendar: Calendar, clock: ManualClock
-    ) -> None:
-        def decide(_seen: object) -> Any:
-            raise Conflict("no")
-
-        for one in (an_id(), an_id("new")):
-            with pytest.raises(Conflict, match="no"):
-                await store.jobs.put_collection(one, decide, act=ANN, now=clock.now())
-        with pytest.raises(Conflict, match="no"):
-            await calendar.decide(decide)
-
-        assert [one.id.name for one in await store.jobs.collections("sub", limit=MANY)] == ["jc"]
-        assert await names(store) == []
-        assert len(await store.records.audit(AuditFilter())) == 1
-
-    async def test_a_subscription_has_no_second_free_collection_whoever_decides(
-        self, store: Store, calendar: Calendar
-    ) -> None:
-        await calendar.collect("free", sku=Sku.FREE)
-        await calendar.collect("free", sku=Sku.FREE, location="East US")
-
-        with pytest.raises(Conflict):
-            await calendar.collect("second", sku=Sku.FREE)
-        with pytest.raises(Conflict):
-            await calendar.change_collection(sku=Sku.FREE)
-
-        skus = [one.sku for one in await store.jobs.collections("sub", limit=MANY)]
-        assert skus == [Sku.FREE, Sku.STANDARD]
-
-    async def test_of_many_who_create_a_free_collection_at_once_one_does(
-        self, store: Store, calendar: Calendar, clock: ManualClock
-    ) -> None:
-        def decide(seen: CollectionSeen) -> Collection:
-            if seen.others.get("Free"):
-                raise Conflict("there is one already")
-            return Collection(id=an_id("any"), location="West US", sku=Sku.FREE)
-
-        async def create(number: int) -> Collection:
-            return await store.jobs.put_collection(an_id(f"f{number}"), decide, act=ANN, now=clock.now())
-
-        answers = await asyncio.gather(*map(create, range(20)), return_exceptions=True)
-
-        assert sum(isinstance(answer, Collection) for answer in answers) == 1
-        assert sum(isinstance(answer, Conflict) for answer in answers) == 19
-
-    async def test_a_collection_is_deleted_with_its_jobs_and_what_comes_then_is_new(
-        self, store: Store, calendar: Calendar, clock: ManualClock
-    ) -> None:
-        await calendar.put(secrets=SECRETS)
-        job = await calendar.fired()
-        await calendar.record(calendar.attempt(occurrence_of(job)))
-
-        await calendar.delete_collection("JC")
-
-        with pytest.raises(UnknownCollection):
-            await store.jobs.collection(an_id())
-        assert await calendar.history(job) == []
-        assert await store.jobs.secrets(job.key, uid=job.uid) == {}
-        clock.pass_time(9 * SECOND)
-        assert await calendar.due() == []
-        await calendar.collect()
-        assert await names(store) == []
-        again = await calendar.put()
-        assert again.key > job.key
-
-    async def test_what_is_not_there_is_named(
-        self, store: Store, calendar: Calendar, clock: ManualClock
-    ) -> None:
-        there, absent = an_id(), an_id("absent")
-
-        def decide(_seen: object) -> Any:
-            raise AssertionError("there is nothing to decide")
-
-        for jobs in (
-            store.jobs.collection(absent),
-            store.jobs.delete_collection(absent, act=ANN, now=clock.now()),
-            store.jobs.job(absent, "j"),
-            store.jobs.jobs(absent, limit=MANY),
-            store.jobs.put_job(absent, "j", decide, act=ANN, now=clock.now()),
-            store.jobs.delete_job(absent, "j", act=ANN, now=clock.now()),
-            store.jobs.run(absent, "j", decide, act=ANN, now=clock.now()),
-            store.jobs.collection(an_id(group="elsewhere")),
-        ):
-            with pytest.raises(UnknownCollection):
-                await jobs
-        for job in (
-            store.jobs.job(there, "j"),
-            store.jobs.delete_job(there, "j", act=ANN, now=clock.now()),
-            store.jobs.run(there, "j", decide, act=ANN, now=clock.now()),
-        ):
-            with pytest.raises(UnknownJob, match=r"'j'.*'jc'"):
-                await job
-
     # Jobs
 
     async def test_a_job_is_given_back_as_it_was_decided(self, store: Store, calendar: Calendar) -> None:
@@ -235,11 +74,11 @@ class JobKeepingPromises(CalendarPromises):
             await calendar.put(name)
         await calendar.put("a", state=JobState.DISABLED)
 
-        assert await names(store) == ["A", "b", "c-1", "C1", "c_1"]
-        assert await names(store, skip=1, limit=2) == ["b", "c-1"]
-        assert await names(store, state=JobState.DISABLED) == ["A"]
-        assert await names(store, state=JobState.ENABLED, skip=2) == ["C1", "c_1"]
-        assert await names(store, state=JobState.FAULTED) == []
+        assert await calendar.names() == ["A", "b", "c-1", "C1", "c_1"]
+        assert await calendar.names(skip=1, limit=2) == ["b", "c-1"]
+        assert await calendar.names(state=JobState.DISABLED) == ["A"]
+        assert await calendar.names(state=JobState.ENABLED, skip=2) == ["C1", "c_1"]
+        assert await calendar.names(state=JobState.FAULTED) == []
 
     async def test_the_same_name_in_two_collections_is_two_jobs(
         self, store: Store, calendar: Calendar
@@ -271,7 +110,7 @@ class JobKeepingPromises(CalendarPromises):
             JobSeen(collection=collection, job=replace(job, secrets=SECRETS), jobs=2),
             JobSeen(collection=collection, job=None, jobs=2),
         ]
-        assert await names(store) == ["j", "second", "third"]
+        assert await calendar.names() == ["j", "second", "third"]
 
     async def test_many_who_create_jobs_at_once_never_exceed_what_the_decision_allows(
         self, store: Store, calendar: Calendar
@@ -288,7 +127,7 @@ class JobKeepingPromises(CalendarPromises):
         )
 
         assert sum(isinstance(answer, JobRecord) for answer in answers) == 9
-        assert len(await names(store)) == 10
+        assert len(await calendar.names()) == 10
 
     async def test_a_job_is_deleted_and_one_of_the_same_name_is_another(
         self, store: Store, calendar: Calendar
@@ -296,7 +135,7 @@ class JobKeepingPromises(CalendarPromises):
         first = await calendar.put("J", secrets=SECRETS)
         await calendar.delete("j")
 
-        assert await names(store) == []
+        assert await calendar.names() == []
         assert await store.jobs.secrets(first.key, uid=first.uid) == {}
         second = await calendar.put("j")
         assert (second.name, second.generation) == ("j", 1)
@@ -359,6 +198,36 @@ class JobKeepingPromises(CalendarPromises):
             await calendar.run("j", decide)
 
         assert await listed(store) == []
+
+    # What is not there
+
+    async def test_what_is_not_there_is_named(
+        self, store: Store, calendar: Calendar, clock: ManualClock
+    ) -> None:
+        there, absent = an_id(), an_id("absent")
+
+        def decide(_seen: object) -> Any:
+            raise AssertionError("there is nothing to decide")
+
+        for jobs in (
+            store.jobs.collection(absent),
+            store.jobs.delete_collection(absent, act=ANN, now=clock.now()),
+            store.jobs.job(absent, "j"),
+            store.jobs.jobs(absent, limit=MANY),
+            store.jobs.put_job(absent, "j", decide, act=ANN, now=clock.now()),
+            store.jobs.delete_job(absent, "j", act=ANN, now=clock.now()),
+            store.jobs.run(absent, "j", decide, act=ANN, now=clock.now()),
+            store.jobs.collection(an_id(group="elsewhere")),
+        ):
+            with pytest.raises(UnknownCollection):
+                await jobs
+        for job in (
+            store.jobs.job(there, "j"),
+            store.jobs.delete_job(there, "j", act=ANN, now=clock.now()),
+            store.jobs.run(there, "j", decide, act=ANN, now=clock.now()),
+        ):
+            with pytest.raises(UnknownJob, match=r"'j'.*'jc'"):
+                await job
 
     # Who hears of it
 

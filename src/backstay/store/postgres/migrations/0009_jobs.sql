@@ -72,8 +72,8 @@ CREATE TABLE {schema}.job_secret (
     PRIMARY KEY (job_key, place)
 );
 
--- The tasks of a job's occurrences that may still be at work. Those that have settled leave with the next firing:
--- there are never many.
+-- The tasks of a job's occurrences that may still be at work. Those that have settled leave with the next firing,
+-- so that there are never many; what a person resubmits later than that is no longer taken for one of them.
 CREATE TABLE {schema}.job_task (
     job_key bigint NOT NULL,
     task_id text   NOT NULL,

@@ -72,8 +72,8 @@ CREATE TABLE job_secret (
     PRIMARY KEY (job_key, place)
 ) STRICT, WITHOUT ROWID;
 
--- The tasks of a job's occurrences that may still be at work. Those that have settled leave with the next firing:
--- there are never many.
+-- The tasks of a job's occurrences that may still be at work. Those that have settled leave with the next firing,
+-- so that there are never many; what a person resubmits later than that is no longer taken for one of them.
 CREATE TABLE job_task (
     job_key INTEGER NOT NULL,
     task_id TEXT    NOT NULL,
