@@ -16,7 +16,7 @@ serve       run an application
 demo        run the flagship example
 
 access      on which store a command works, or at which server
-remote, remote_queues, remote_streams, remote_jobs   a server, asked over HTTP
+remote, remote_queues, remote_streams, remote_jobs, remote_answers   a server, asked over HTTP
 target      ``module:app``: the application that a command submits to
 arguments, job_where   what arguments mean that several commands take
 job_documents, json_files   documents, from options and from files

@@ -20,6 +20,7 @@ from backstay.cli.render import complain, note, print_json, say, visible
 from backstay.domain.jobs.documents import missing_secrets
 from backstay.domain.jobs.merging import Json
 from backstay.domain.jobs.resources import resources
+from backstay.errors import Unavailable
 
 FILE_BYTES_MAX: Final = 256 * 1024**2
 SECRETS_BYTES_MAX: Final = 16 * 1024**2
@@ -36,7 +37,11 @@ _SECRETS_EXAMPLE: Final = '{"jc1/j1": {"action.request.authentication.password":
 def import_(
     at: Where,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="What `export` wrote, or a list that the REST API answered.")
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="What `export` wrote, or a list that the REST API answered; - reads standard input.",
+        ),
     ],
     secrets: Annotated[
         str | None,
@@ -73,10 +78,15 @@ def import_(
 
 
 async def _import(at: Where, importer: Importer, documents: list[Any]) -> Report:
-    async with at.desk() as desk:
-        async for done in importer.put_all(desk, documents):
-            if done % EVERY == 0:
-                note(f"{done:,} of {len(documents):,}")
+    done = 0
+    try:
+        async with at.desk() as desk:
+            async for done in importer.put_all(desk, documents):
+                if done % EVERY == 0:
+                    note(f"{done:,} of {len(documents):,}")
+    except Unavailable:
+        note(f"{done:,} of {len(documents):,} were dealt with; import the file again")
+        raise
     return importer.report
 
 

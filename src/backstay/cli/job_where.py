@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property, wraps
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import typer
 from rich.console import RenderableType
@@ -40,6 +40,13 @@ GroupOption = Annotated[
 ]
 
 Answer = TypeVar("Answer")
+
+
+class Full(NamedTuple):
+    """How many a list has when it has as many as were wanted, and how many are before them."""
+
+    limit: int
+    skip: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,19 +97,22 @@ class Where:
             skip += len(found)
 
     def show_list(
-        self, found: list[Json], *, table: Callable[[list[Json]], RenderableType], nothing: str
+        self,
+        found: list[Json],
+        *,
+        table: Callable[[list[Json]], RenderableType],
+        nothing: str,
+        full: Full | None = None,
     ) -> None:
+        """A list as the REST API answers it, or as a table."""
         if self.json:
-            print_json(listed(found))
+            print_json({"value": found, "nextLink": None})
         elif found:
             console().print(table(found))
         else:
             note(nothing)
-
-
-def listed(found: Iterable[Json]) -> Json:
-    """A list as the REST API answers it."""
-    return {"value": list(found), "nextLink": None}
+        if full is not None and len(found) == full.limit:
+            note(f"there may be more: repeat this command with --skip {full.skip + full.limit}")
 
 
 async def collection_if_there(desk: JobDesk, id: CollectionId) -> Json | None:

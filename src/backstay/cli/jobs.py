@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Final
 
 import typer
@@ -17,7 +18,7 @@ from backstay.cli.job_tables import (
     job_facts,
     job_table,
 )
-from backstay.cli.job_where import Where, add, collection_if_there
+from backstay.cli.job_where import Full, Where, add, collection_if_there
 from backstay.cli.json_files import read_json
 from backstay.cli.render import console, note, print_json, say
 from backstay.cli.tables import fact_grid
@@ -98,6 +99,7 @@ def ls(
         at.ask(found),
         table=lambda jobs: job_table(jobs, now=SystemClock().now()),
         nothing="there are no such jobs",
+        full=Full(limit, skip),
     )
 
 
@@ -145,7 +147,12 @@ def history(
     place, name = at.job(job)
     wanted = checked_limit(limit)
     found = at.ask(lambda desk: desk.history(place.collection, name, status=status, skip=skip, limit=wanted))
-    at.show_list(found, table=history_table, nothing=f"there is nothing to tell of {place.name} yet")
+    at.show_list(
+        found,
+        table=history_table,
+        nothing=f"there is nothing to tell of {place.name} yet",
+        full=Full(limit, skip),
+    )
 
 
 # Make
@@ -294,30 +301,31 @@ def run(at: Where, job: JobArgument) -> None:
 @add(commands, "enable")
 def enable(at: Where, name: NameArgument) -> None:
     """Let a job run again, or those jobs of a collection that are enabled themselves."""
-    place = at.place(name)
-
-    async def switch(desk: JobDesk) -> Json:
-        if place.job is None:
-            return await desk.enable_collection(place.collection)
-        return await desk.enable(place.collection, place.job)
-
-    _tell(at, at.ask(switch), "enabled")
+    _switch(at, name, "enabled", job=lambda desk: desk.enable, all_of=lambda desk: desk.enable_collection)
 
 
 @add(commands, "disable")
 def disable(at: Where, name: NameArgument) -> None:
     """Let a job not run, or none of a collection; what is at work comes to its end."""
+    _switch(at, name, "disabled", job=lambda desk: desk.disable, all_of=lambda desk: desk.disable_collection)
+
+
+def _switch(
+    at: Where,
+    name: str,
+    state: str,
+    *,
+    job: Callable[[JobDesk], Callable[[CollectionId, str], Awaitable[Json]]],
+    all_of: Callable[[JobDesk], Callable[[CollectionId], Awaitable[Json]]],
+) -> None:
     place = at.place(name)
 
-    async def switch(desk: JobDesk) -> Json:
+    async def switched(desk: JobDesk) -> Json:
         if place.job is None:
-            return await desk.disable_collection(place.collection)
-        return await desk.disable(place.collection, place.job)
+            return await all_of(desk)(place.collection)
+        return await job(desk)(place.collection, place.job)
 
-    _tell(at, at.ask(switch), "disabled")
-
-
-def _tell(at: Where, document: Json, state: str) -> None:
+    document = at.ask(switched)
     if at.json:
         print_json(document)
     else:

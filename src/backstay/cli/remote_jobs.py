@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from backstay.agents.http_answers import HttpAnswer
+from backstay.cli.remote_answers import ArmRefusal, read
 from backstay.domain.jobs.merging import Json
 from backstay.domain.jobs.names import check_name, check_place
 from backstay.domain.jobs.records import CollectionId, EntryStatus, JobState
@@ -25,17 +26,6 @@ _NO_JOB: Final = "NotFound"
 _NO_COLLECTION: Final = "ResourceNotFound"
 
 Send = Callable[..., Awaitable[HttpAnswer]]
-
-
-class ArmError(msgspec.Struct):
-    code: str
-    message: str
-
-
-class ArmRefusal(msgspec.Struct):
-    """How the REST API refuses."""
-
-    error: ArmError
 
 
 class _Listed(msgspec.Struct):
@@ -56,13 +46,13 @@ class RemoteJobroom:
         group = () if resource_group is None else ("resourceGroups", resource_group)
         path = ("subscriptions", subscription, *group, *_PROVIDER)
         answer = await self._send_to_server("GET", path, params=_params({"$skip": skip or None}))
-        return answer.json(_Listed).value
+        return read(answer, _Listed).value
 
     async def collection(self, id: CollectionId) -> Json:
-        return (await self._send("GET", id)).json(dict)
+        return read(await self._send("GET", id), dict)
 
     async def put_collection(self, id: CollectionId, document: Any) -> Json:
-        return (await self._send("PUT", id, json=document)).json(dict)
+        return read(await self._send("PUT", id, json=document), dict)
 
     async def enable_collection(self, id: CollectionId) -> Json:
         await self._send("POST", id, "enable")
@@ -89,11 +79,11 @@ class RemoteJobroom:
         return await self._listed(collection, "jobs", asked=asked, skip=skip, limit=limit)
 
     async def job(self, collection: CollectionId, name: str) -> Json:
-        return (await self._send("GET", collection, *_job(name))).json(dict)
+        return read(await self._send("GET", collection, *_job(name)), dict)
 
     async def put_job(self, collection: CollectionId, name: str, document: Any) -> tuple[Json, bool]:
         answer = await self._send("PUT", collection, *_job(name), json=document)
-        return answer.json(dict), answer.status == HTTPStatus.CREATED
+        return read(answer, dict), answer.status == HTTPStatus.CREATED
 
     async def enable(self, collection: CollectionId, name: str) -> Json:
         return await self._switch(collection, name, JobState.ENABLED)
@@ -123,7 +113,7 @@ class RemoteJobroom:
 
     async def _switch(self, collection: CollectionId, name: str, state: JobState) -> Json:
         document = {"properties": {"state": state.value}}
-        return (await self._send("PATCH", collection, *_job(name), json=document)).json(dict)
+        return read(await self._send("PATCH", collection, *_job(name), json=document), dict)
 
     async def _listed(
         self, collection: CollectionId, *path: str, asked: str | None, skip: int, limit: int
@@ -132,7 +122,7 @@ class RemoteJobroom:
         while len(found) < limit:
             top = min(limit - len(found), TOP_MAX)
             params = {"$top": top, "$skip": skip + len(found), "$filter": asked}
-            part = (await self._send("GET", collection, *path, params=params)).json(_Listed).value
+            part = read(await self._send("GET", collection, *path, params=params), _Listed).value
             found += part
             if len(part) < top:
                 break

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from backstay.cli import run
 from backstay.client import Client
 from backstay.domain.jobs.records import CollectionId
 from backstay.jobroom import LISTED_MAX
-from tests.support.databases import Database, SqliteDatabase
+from tests.support.service import dead_port
 from tests.support.shell import Said, Shell
 
 SECRET = "hunter2-do-not-show"
@@ -47,35 +47,6 @@ BUS: dict[str, Any] = {
 }
 #: As the real service answered them.
 FOREIGN = "/subscriptions/S-1/resourceGroups/CS-Web/providers/Microsoft.Scheduler/jobCollections/Real"
-
-
-@pytest.fixture(params=["store", "server"])
-def shell_on(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Callable[[Database], Shell]:
-    monkeypatch.chdir(tmp_path)
-    return lambda database: Shell("jobs", database, monkeypatch, capsys, remote=request.param == "server")
-
-
-@pytest.fixture
-def shell(shell_on: Callable[[Database], Shell], sqlite_database: SqliteDatabase) -> Shell:
-    shell = shell_on(sqlite_database)
-    shell.work(put_nothing)
-    return shell
-
-
-@pytest.fixture
-def each_shell(shell_on: Callable[[Database], Shell], database: Database) -> Shell:
-    shell = shell_on(database)
-    shell.work(put_nothing)
-    return shell
-
-
-async def put_nothing(_: object) -> None:
-    """The store is there."""
 
 
 def collection(name: str = "jc1", **properties: Any) -> dict[str, Any]:
@@ -322,3 +293,16 @@ def test_half_an_export_is_none(shell: Shell, tmp_path: Path):
     (tmp_path / "kept.json").write_text("kept")
     assert shell("export", "absent", "--file", "kept.json").code == 1
     assert (tmp_path / "kept.json").read_text() == "kept"
+
+
+def test_an_import_that_is_cut_short_tells_how_far_it_got(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    file = write(tmp_path, [collection(), job()])
+
+    code = run(["jobs", "import", file, "--url", f"http://127.0.0.1:{dead_port()}"])
+
+    said = capsys.readouterr()
+    assert (code, said.out) == (1, "")
+    assert "0 of 2 were dealt with; import the file again" in said.err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from backstay.domain.jobs.occurrences import by_hand
 from backstay.domain.jobs.records import ActionName, CollectionId, EntryStatus, HistoryEntry
 from backstay.store.base import TaskFilter
 from backstay.store.jobs import Attempt
-from tests.support.databases import Database, SqliteDatabase
 from tests.support.shell import Shell
 
 PLACE = CollectionId("default", "default", "jc1")
@@ -37,32 +35,19 @@ BASIC: dict[str, Any] = {
 }
 
 
-@pytest.fixture(params=["store", "server"])
-def shell_on(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Callable[[Database], Shell]:
-    monkeypatch.chdir(tmp_path)
-
-    def shell_on(database: Database) -> Shell:
-        shell = Shell("jobs", database, monkeypatch, capsys, remote=request.param == "server")
-        shell.work(lambda client: client.jobroom.put_collection(PLACE, {"location": "westus"}))
-        return shell
-
-    return shell_on
+@pytest.fixture
+def shell(shell: Shell) -> Shell:
+    return with_collection(shell)
 
 
 @pytest.fixture
-def shell(shell_on: Callable[[Database], Shell], sqlite_database: SqliteDatabase) -> Shell:
-    return shell_on(sqlite_database)
+def each_shell(each_shell: Shell) -> Shell:
+    return with_collection(each_shell)
 
 
-@pytest.fixture
-def each_shell(shell_on: Callable[[Database], Shell], database: Database) -> Shell:
-    """For what the store must know."""
-    return shell_on(database)
+def with_collection(shell: Shell) -> Shell:
+    shell.work(lambda client: client.jobroom.put_collection(PLACE, {"location": "westus"}))
+    return shell
 
 
 def names(said: Any) -> list[str]:
@@ -299,6 +284,7 @@ def test_jobs_are_listed_of_one_collection_and_of_all(shell: Shell):
     assert names(shell("ls", "--limit", "1", "--skip", "1", "--json")) == ["jc1/b"]
     listed = shell("ls").lines
     assert any("jc1/a" in line and "enabled" in line and "once, immediately" in line for line in listed)
+    assert "--skip 2" in shell("ls", "--limit", "1", "--skip", "1").err
     assert (shell("ls", "jc1/a").code, shell("ls", "absent").code) == (2, 1)
     assert "no such jobs" in shell("ls", "--state", "faulted").err
 
