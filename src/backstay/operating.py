@@ -203,9 +203,9 @@ class Operator(Onlooker):
             if name not in {AGENT, *self._registry.agents, *(one.name for one in await self.agents())}:
                 raise UnknownAgent(name)
             return
-        here = {WORKFLOW, *(workflow for workflow, _ in self._registry.workflows)}
+        here = {workflow for workflow, _ in self._registry.workflows}
         known = here | {one.name for one in await self.workflows()}
-        if name not in known:
+        if name not in known | {WORKFLOW}:
             names = ", ".join(sorted(known)) or "none"
             raise UnknownWorkflow(
                 f"there is no workflow {name!r} here or in any live process; known: {names}"
