@@ -36,13 +36,18 @@ _SECRETS_EXAMPLE: Final = '{"jc1/j1": {"action.request.authentication.password":
 
 def import_(
     at: Where,
+    *,
     file: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="FILE",
-            help="What `export` wrote, or a list that the REST API answered; - reads standard input.",
+            help="What `export` wrote, or a list that the REST API answered; else standard input.",
+            show_default=False,
         ),
-    ],
+    ] = None,
+    named: Annotated[
+        str | None, typer.Option("--file", metavar="F", help="The same, as `export` takes it.")
+    ] = None,
     secrets: Annotated[
         str | None,
         typer.Option("--secrets", metavar="F", help=f"Secrets that the file lacks: {_SECRETS_EXAMPLE}."),
@@ -59,7 +64,10 @@ def import_(
 
     They go where their ids say, unless --subscription or --group says otherwise.
     """
-    documents = resources(read_json(file, example=_EXAMPLE, bytes_max=FILE_BYTES_MAX, option="FILE"))
+    if file is not None and named is not None:
+        raise typer.BadParameter("the file is given twice", param_hint="--file")
+    source = file or named or "-"
+    documents = resources(read_json(source, example=_EXAMPLE, bytes_max=FILE_BYTES_MAX, option="FILE"))
     importer = Importer(
         at.names,
         subscription=at.subscription,

@@ -246,6 +246,23 @@ async def put_many(client: Client) -> None:
     await asyncio.gather(*(client.jobroom.put_collection(place, document) for place in places))
 
 
+def test_a_file_is_an_argument_an_option_or_standard_input(shell: Shell, tmp_path: Path):
+    file = write(tmp_path, [collection(), job()])
+
+    said = [
+        shell("import", file),
+        shell("import", "--file", file),
+        shell("import", stdin=(tmp_path / file).read_bytes()),
+    ]
+
+    assert [one.out.strip() for one in said] == [
+        "2 created, 0 updated, 0 refused",
+        "0 created, 2 updated, 0 refused",
+        "0 created, 2 updated, 0 refused",
+    ]
+    assert shell("import", file, "--file", file).code == 2
+
+
 def test_nothing_is_a_good_export_as_well(shell: Shell):
     said = shell("export")
 
