@@ -67,6 +67,9 @@ class Settings:
     # Which of the members this is, from 0; -1: as the name of the pod or host says, if it ends in a number.
     partition_ordinal: int = -1
     max_messages: int = MESSAGES_USUAL
+    # Where the command line finds job collections, unless it is told otherwise.
+    job_subscription: str = "default"
+    job_resource_group: str = "default"
     # So long after it was written a job runs that is to run immediately.
     job_immediately: timedelta = IMMEDIATELY
     # An occurrence that is at most so late is on time; of missed ones so many are caught up.

@@ -12,7 +12,18 @@ from backstay.cli import exit_code
 from backstay.cli import remote as module
 from backstay.cli.access import server_at
 from backstay.cli.remote import Remote
-from backstay.errors import BackstayError, InvalidDefinition, InvalidRequest, InvalidSetting, Unavailable
+from backstay.domain.jobs.records import CollectionId
+from backstay.errors import (
+    BackstayError,
+    Conflict,
+    InvalidDefinition,
+    InvalidJob,
+    InvalidRequest,
+    InvalidSetting,
+    Unavailable,
+    UnknownCollection,
+    UnknownJob,
+)
 from backstay.store.base import TaskFilter
 from backstay.store.records import AlertFilter, AuditFilter
 from tests.support.service import HttpService, dead_port, fine, http_service, never, says
@@ -308,3 +319,57 @@ def test_an_empty_variable_names_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("BACKSTAY_URL", "")
 
     assert server_at(None, None) is None
+
+
+# Jobs, whose interface refuses in another manner
+
+
+def refuse_as_arm(service: HttpService, status: int, code: str, message: str) -> None:
+    body = json.dumps({"error": {"code": code, "message": message}})
+    service.answers = [says(status, body, Content_Type="application/json; charset=utf-8")]
+
+
+@pytest.mark.parametrize(
+    ("answered", "kind", "said"),
+    [
+        ((400, "BadRequest"), InvalidRequest, "why"),
+        ((401, "AuthenticationFailed"), BackstayError, "why; put another token into BACKSTAY_TOKEN"),
+        ((404, "NotFound"), UnknownJob, "no job named 'j1' in job collection 'jc1'"),
+        ((404, "ResourceNotFound"), UnknownCollection, "no job collection named 'jc1'"),
+        ((404, "InvalidRequestUri"), BackstayError, "why"),
+        ((409, "Conflict"), Conflict, "why"),
+        ((503, "ServerBusy"), Unavailable, "why"),
+    ],
+)
+async def test_what_the_interface_of_jobs_refuses_is_raised_as_the_store_would(
+    service: HttpService, server: Remote, answered: tuple[int, str], kind: type[BackstayError], said: str
+):
+    refuse_as_arm(service, *answered, "why")
+
+    with pytest.raises(kind) as raised:
+        await server.jobroom.job(CollectionId("s", "g", "jc1"), "j1")
+
+    assert said in str(raised.value)
+    [asked] = service.asked
+    assert asked.raw_path == (
+        "/behind/a-proxy/subscriptions/s/resourceGroups/g/providers/Microsoft.Scheduler"
+        "/jobCollections/jc1/jobs/j1?api-version=2016-03-01"
+    )
+
+
+@pytest.mark.parametrize("body", ["{}", "[]", "<html>", '{"error": "no"}'])
+async def test_json_that_is_no_refusal_of_ours_is_not_taken_for_one(
+    service: HttpService, server: Remote, body: str
+):
+    service.answers = [says(404, body, Content_Type="application/json")]
+
+    with pytest.raises(BackstayError, match="is that a Backstay server"):
+        await server.jobroom.job(CollectionId("s", "g", "jc1"), "j1")
+
+
+async def test_what_no_name_can_be_is_not_sent(service: HttpService, server: Remote):
+    for place, name in [(CollectionId("s", "g", "1"), "j1"), (CollectionId("s", "g", "jc1"), "../x")]:
+        with pytest.raises(InvalidJob):
+            await server.jobroom.job(place, name)
+
+    assert service.asked == []

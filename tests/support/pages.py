@@ -22,7 +22,7 @@ _OPEN_END: Final = " …"
 _STOPPED: Final = frozenset({0, -signal.SIGTERM})
 
 #: What changes nothing may be asked again: a task takes its time, and a server hears of a token in a second.
-_LOOKING: Final = re.compile(r"\b(ls|why|show)\b|curl(?!.*--(json|data))")
+_LOOKING: Final = re.compile(r"\b(ls|why|show|history)\b|curl(?!.*--(json|data))")
 
 # As much of curl as the pages use: not every machine has it, and every one that tests has Python.
 _CURL: Final = f"""#!{sys.executable}
@@ -126,7 +126,8 @@ class Shell:
             # What is looked at may not be there yet: then the command fails, and shows nothing of this.
             _until_shown(command, shown, lambda: self.printed(command, may_fail=bool(shown)))
         else:
-            printed = self.printed(command)
+            # A page that shows an error shows a command that fails.
+            printed = self.printed(command, may_fail=any(line.startswith("Error: ") for line in shown))
             assert not _missing(shown, printed), f"{command}\n{printed}"
 
     def printed(self, command: str, *, may_fail: bool = False) -> str:

@@ -8,7 +8,7 @@ agents, workflows, holding   how they stand; hold one back
 alerts, audit       what a person is called for; who did what
 queues      what waits in queues, what was set aside; send, and put back
 streams     what is in streams, how far groups have got; append (appending), tail, put back, forget
-jobs        when a job would run
+jobs        what runs at its times, and what became of it; files of them (job_files, job_import), job_preview
 tokens      who may ask a server for what
 supervise   one round of the supervisor
 store       create, upgrade and check the store itself
@@ -16,10 +16,11 @@ serve       run an application
 demo        run the flagship example
 
 access      on which store a command works, or at which server
-remote, remote_queues, remote_streams   a server, asked over HTTP
+remote, remote_queues, remote_streams, remote_jobs, remote_answers   a server, asked over HTTP
 target      ``module:app``: the application that a command submits to
-arguments   what arguments mean that several commands take
-tables, stream_tables, cells   lists and records as people see them
+arguments, job_where   what arguments mean that several commands take
+job_documents, json_files   documents, from options and from files
+tables, stream_tables, job_tables, cells   lists and records as people see them
 render      text, ages and JSON
 
 Exit codes: 0 it worked, 1 the operation failed, 2 the command was written wrongly.

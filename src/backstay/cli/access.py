@@ -15,6 +15,8 @@ from backstay.definitions.registry import Registry
 from backstay.domain.access import Role
 from backstay.domain.alert import Alert
 from backstay.domain.audit import Entry
+from backstay.domain.jobs.merging import Json
+from backstay.domain.jobs.records import CollectionId, EntryStatus, JobState
 from backstay.domain.message import Sent
 from backstay.domain.operate import From
 from backstay.domain.stream import Appended
@@ -120,6 +122,50 @@ class StreamDesk(Protocol):
     ) -> Returned: ...
 
 
+class JobDesk(Protocol):
+    """The part of a desk at which jobs are looked after."""
+
+    async def collections(
+        self, subscription: str, resource_group: str | None = None, *, skip: int = 0
+    ) -> list[Json]: ...
+
+    async def collection(self, id: CollectionId) -> Json: ...
+
+    async def put_collection(self, id: CollectionId, document: Any) -> Json: ...
+
+    async def enable_collection(self, id: CollectionId) -> Json: ...
+
+    async def disable_collection(self, id: CollectionId) -> Json: ...
+
+    async def delete_collection(self, id: CollectionId) -> None: ...
+
+    async def jobs(
+        self, collection: CollectionId, *, state: JobState | None = None, skip: int = 0, limit: int = ...
+    ) -> list[Json]: ...
+
+    async def job(self, collection: CollectionId, name: str) -> Json: ...
+
+    async def put_job(self, collection: CollectionId, name: str, document: Any) -> tuple[Json, bool]: ...
+
+    async def enable(self, collection: CollectionId, name: str) -> Json: ...
+
+    async def disable(self, collection: CollectionId, name: str) -> Json: ...
+
+    async def delete_job(self, collection: CollectionId, name: str) -> None: ...
+
+    async def run(self, collection: CollectionId, name: str) -> object: ...
+
+    async def history(
+        self,
+        collection: CollectionId,
+        name: str,
+        *,
+        status: EntryStatus | None = None,
+        skip: int = 0,
+        limit: int = ...,
+    ) -> list[Json]: ...
+
+
 class Desk(Protocol):
     """Where an operator sits: what commands ask of a store's client, or of a server."""
 
@@ -128,6 +174,9 @@ class Desk(Protocol):
 
     @property
     def streamroom(self) -> StreamDesk: ...
+
+    @property
+    def jobroom(self) -> JobDesk: ...
 
     # Look
 

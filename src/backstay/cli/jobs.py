@@ -1,172 +1,363 @@
-"""``backstay jobs``: when a job would run. Neither a store nor a server is asked."""
+"""``backstay jobs``: what is to run and when; make, run, hold back, delete; and what became of it."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
-from contextlib import nullcontext
-from datetime import datetime, timedelta
-from itertools import islice
-from pathlib import Path
-from typing import Annotated, Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final
 
-import msgspec
 import typer
 
-from backstay.cli.access import JsonOption
-from backstay.cli.render import note, print_json, say, visible
+from backstay.cli import job_files, job_preview
+from backstay.cli.access import JobDesk
+from backstay.cli.arguments import LimitOption, YesOption, check_meant, checked_limit
+from backstay.cli.job_documents import Wishes
+from backstay.cli.job_tables import (
+    collection_facts,
+    collection_table,
+    history_table,
+    job_facts,
+    job_table,
+)
+from backstay.cli.job_where import Full, Where, add, collection_if_there
+from backstay.cli.json_files import read_json
+from backstay.cli.render import console, note, print_json, say
+from backstay.cli.tables import fact_grid
 from backstay.clock import SystemClock
-from backstay.domain.durations import describe, duration
-from backstay.domain.recurrence import IMMEDIATELY, Timetable, read_job, read_moment
-from backstay.errors import InvalidJob, InvalidRequest
+from backstay.domain.jobs.merging import Json
+from backstay.domain.jobs.records import CatchUp, CollectionId, EntryStatus, JobState, Overlap
+from backstay.domain.jobs.resources import Place
+from backstay.jobroom import SKUS
 
-COUNT_MAX: Final = 1_000
-FILE_BYTES_MAX: Final = 16 * 1024**2
-#: Of all documents of a file together.
-OCCURRENCES_MAX: Final = 1_000_000
+FILE_BYTES_MAX: Final = 1024**2
+#: Where a collection is that nobody gave a location: REST clients want to see one.
+LOCATION: Final = "local"
 
-_EXAMPLE: Final = '{"properties": {"recurrence": {"frequency": "day"}}}'
+_EXAMPLE: Final = 'a job as in {"properties": {"action": …}}'
 
 commands: Final = typer.Typer(
-    help="See when a job would run.",
+    help="Have things done at their times: make jobs and collections of them, see what became of them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
-
-class Preview(msgspec.Struct, frozen=True):
-    """What ``jobs preview`` answers."""
-
-    occurrences: list[str]
-    description: str
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """What it answers in the place of a document, in a list of them, that is none."""
-
-    error: str
-
-
-class Previews(msgspec.Struct, frozen=True):
-    """What it answers to a list of documents, in their order."""
-
-    results: list[Preview | Refusal]
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="COLLECTION, COLLECTION/JOB, or the id of one of them.", show_default=False
+    ),
+]
+JobArgument = Annotated[
+    str,
+    typer.Argument(metavar="COLLECTION/JOB", help="The job, by its name or its id.", show_default=False),
+]
+SkipOption = Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N.")]
 
 
-@commands.callback()
-def _about() -> None:
-    """See when a job would run."""
+# Look
 
 
-@commands.command("preview")
-def preview(
-    *,
-    file: Annotated[
-        str,
-        typer.Option(
-            "--file", metavar="F", help="The job's document, or a JSON array of them; - reads standard input."
-        ),
-    ] = "-",
-    now: Annotated[
+@add(commands, "collections")
+def collections(at: Where) -> None:
+    """List collections: those of the subscription, or of one --group."""
+
+    async def found(desk: JobDesk) -> list[Json]:
+        return [one async for one in at.collections(desk)]
+
+    at.show_list(
+        at.ask(found),
+        table=collection_table,
+        nothing="there are no collections; `backstay jobs create NAME` makes one",
+    )
+
+
+@add(commands, "ls")
+def ls(
+    at: Where,
+    collection: Annotated[
         str | None,
-        typer.Option(
-            "--now",
-            metavar="INSTANT",
-            help='When the job is created, if its document has no "now" of its own; else it is created now.',
-            show_default=False,
-        ),
+        typer.Argument(metavar="COLLECTION", help="Only its jobs.", show_default=False),
     ] = None,
-    count: Annotated[
-        int, typer.Option("--count", metavar="N", help=f"At most so many occurrences, 1 to {COUNT_MAX}.")
-    ] = 10,
-    delay: Annotated[
-        str,
-        typer.Option("--delay", metavar="TIME", help="How long after its creation a job runs immediately."),
-    ] = describe(IMMEDIATELY),
-    json: JsonOption = False,
+    state: Annotated[
+        JobState | None,
+        typer.Option("--state", case_sensitive=False, help="Only those in this state.", show_default=False),
+    ] = None,
+    limit: LimitOption = 1_000,
+    skip: SkipOption = 0,
 ) -> None:
-    """Tell when a job would run, and say it in a sentence."""
-    if not 1 <= count <= COUNT_MAX:
-        raise typer.BadParameter(f"{count} is out of range; ask for 1 to {COUNT_MAX}", param_hint="--count")
-    previewer = _Previewer(now=_now(now), count=count, delay=duration(delay, name="--delay"))
-    asked = _decoded(_content(file))
-    answer = previewer.all_of(asked) if isinstance(asked, list) else previewer.one(asked)
-    if json:
-        print_json(answer)
-    elif isinstance(answer, Preview):
-        _show(answer)
+    """List jobs: those of a collection, or of all that `collections` lists."""
+    wanted = checked_limit(limit)
+    given = None if collection is None else at.place(collection)
+    if given is not None and given.job is not None:
+        raise typer.BadParameter(f"{collection} names a job; `show` shows it", param_hint="COLLECTION")
+
+    async def found(desk: JobDesk) -> list[Json]:
+        if given is not None:
+            return await desk.jobs(given.collection, state=state, skip=skip, limit=wanted)
+        return await _jobs_everywhere(at, desk, state, skip=skip, limit=wanted)
+
+    at.show_list(
+        at.ask(found),
+        table=lambda jobs: job_table(jobs, now=SystemClock().now()),
+        nothing="there are no such jobs",
+        full=Full(limit, skip),
+    )
+
+
+async def _jobs_everywhere(
+    at: Where, desk: JobDesk, state: JobState | None, *, skip: int, limit: int
+) -> list[Json]:
+    found: list[Json] = []
+    async for one in at.collections(desk):
+        found += await desk.jobs(at.place(one["id"]).collection, state=state)
+        if len(found) >= skip + limit:
+            break
+    return found[skip : skip + limit]
+
+
+@add(commands, "show")
+def show(at: Where, name: NameArgument) -> None:
+    """Show a job, or a collection."""
+    place = at.place(name)
+
+    async def found(desk: JobDesk) -> Json:
+        if place.job is None:
+            return await desk.collection(place.collection)
+        return await desk.job(place.collection, place.job)
+
+    document = at.ask(found)
+    if at.json:
+        print_json(document)
+        return
+    facts = collection_facts(document) if place.job is None else job_facts(document, now=SystemClock().now())
+    console().print(fact_grid(facts))
+
+
+@add(commands, "history")
+def history(
+    at: Where,
+    job: JobArgument,
+    status: Annotated[
+        EntryStatus | None,
+        typer.Option("--status", case_sensitive=False, help="Only those of this status.", show_default=False),
+    ] = None,
+    limit: LimitOption = 100,
+    skip: SkipOption = 0,
+) -> None:
+    """List what became of a job: every attempt, and what was skipped, the newest first."""
+    place, name = at.job(job)
+    wanted = checked_limit(limit)
+    found = at.ask(lambda desk: desk.history(place.collection, name, status=status, skip=skip, limit=wanted))
+    at.show_list(
+        found,
+        table=history_table,
+        nothing=f"there is nothing to tell of {place.name} yet",
+        full=Full(limit, skip),
+    )
+
+
+# Make
+
+
+@add(commands, "create")
+def create(
+    at: Where,
+    *,
+    name: NameArgument,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", metavar="F", help="The whole document; - reads standard input."),
+    ] = None,
+    call: Annotated[
+        str | None, typer.Option("--call", metavar="URI", help="The job requests this address.")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", metavar="M", help="GET, or POST if there is a body.")
+    ] = None,
+    body: Annotated[str | None, typer.Option("--body", metavar="TEXT", help="Sent with --call.")] = None,
+    headers: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="NAME:VALUE", help="Sent with --call; may be repeated."),
+    ] = None,
+    workflow: Annotated[
+        str | None, typer.Option("--workflow", metavar="W", help="The job starts a task of this workflow.")
+    ] = None,
+    input: Annotated[
+        str | None, typer.Option("--input", metavar="JSON", help="The input of that task.")
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", metavar="TIME", help="As in 5m, 2h, 1d; or minute, hour, day, week, …"),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--at", metavar="WHEN", help="The start: an instant, or a time from now such as 5m."),
+    ] = None,
+    count: Annotated[int | None, typer.Option("--count", metavar="N", help="So many times.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Not later than that.")] = None,
+    catch_up: Annotated[
+        CatchUp | None,
+        typer.Option("--catch-up", help="Which of the times start that passed while nobody could."),
+    ] = None,
+    overlap: Annotated[
+        Overlap | None,
+        typer.Option("--overlap", help="What becomes of a time that comes while the last run is at work."),
+    ] = None,
+    disabled: Annotated[bool, typer.Option("--disabled", help="It does not run until `enable`.")] = False,
+    sku: Annotated[
+        str | None, typer.Option("--sku", metavar="S", help=f"Of a collection: {', '.join(SKUS)}.")
+    ] = None,
+    location: Annotated[
+        str | None, typer.Option("--location", metavar="L", help="Of a collection; nothing depends on it.")
+    ] = None,
+) -> None:
+    """Make a job or a collection, or put another in its place.
+
+    The options stand for the usual documents; --file takes any. Without a time a job runs at once.
+    """
+    place = at.place(name)
+    wishes = Wishes(
+        call=call,
+        method=method,
+        body=body,
+        headers=headers or (),
+        workflow=workflow,
+        input=input,
+        every=every,
+        at=start,
+        count=count,
+        until=until,
+        catch_up=catch_up,
+        overlap=overlap,
+        disabled=disabled,
+    )
+    if place.job is None:
+        _create_collection(at, place, wishes, file=file, sku=sku, location=location)
+    elif sku or location:
+        raise typer.BadParameter("--sku and --location belong to a collection; write its name alone")
     else:
-        _show_all(answer)
+        _create_job(at, place.collection, place.job, wishes, file=file)
 
 
-class _Previewer(msgspec.Struct, frozen=True, kw_only=True):
-    """Looks at documents, all in the same way."""
-
-    now: datetime
-    count: int
-    delay: timedelta
-
-    def all_of(self, documents: list[Any]) -> Previews:
-        if len(documents) * self.count > OCCURRENCES_MAX:
-            raise InvalidRequest(
-                f"{len(documents):,} documents with --count {self.count} are more than {OCCURRENCES_MAX:,}"
-                " occurrences; ask for fewer of each, or split the file"
-            )
-        return Previews([self.one_of_many(document) for document in documents])
-
-    def one_of_many(self, document: Any) -> Preview | Refusal:
-        try:
-            return self.one(document)
-        except InvalidJob as error:
-            return Refusal(str(error))
-
-    def one(self, document: Any) -> Preview:
-        timing = read_job(document)
-        table = Timetable(timing, created=self._created(document), delay=self.delay)
-        occurrences = [table.text(due) for due in islice(table.occurrences(), self.count)]
-        return Preview(occurrences, table.describe())
-
-    def _created(self, document: Mapping[str, Any]) -> datetime:
-        own = document.get("now")
-        return self.now if own is None else read_moment(own, "now").at
+def _create_job(at: Where, collection: CollectionId, name: str, wishes: Wishes, *, file: str | None) -> None:
+    if file is not None and wishes.names():
+        raise typer.BadParameter("the file is the whole document; leave the other options out")
+    now = SystemClock().now()
+    document = wishes.document(now=now) if file is None else _read(file)
+    job, new = at.ask(lambda desk: desk.put_job(collection, name, document))
+    if at.json:
+        print_json(job)
+        return
+    say(f"job {job['name']} is {'made' if new else 'replaced'}")
+    _note_next(job)
 
 
-def _now(written: str | None) -> datetime:
-    return SystemClock().now() if written is None else read_moment(written, "--now").at
+def _create_collection(
+    at: Where, place: Place, wishes: Wishes, *, file: str | None, sku: str | None, location: str | None
+) -> None:
+    # A collection, too, may be made disabled.
+    state = {"state": "Disabled"} if wishes.disabled else {}
+    if wishes.names() - {"disabled"}:
+        raise typer.BadParameter(f"{place.name} names a collection; a job is COLLECTION/JOB")
+    if file is not None and (sku or location or state):
+        raise typer.BadParameter("the file is the whole document; leave the other options out")
+
+    async def put(desk: JobDesk) -> tuple[Json, bool]:
+        kept = await collection_if_there(desk, place.collection)
+        where = location or (LOCATION if kept is None else kept["location"])
+        properties = {**({"sku": {"name": sku}} if sku else {}), **state}
+        document = {"location": where, "properties": properties} if file is None else _read(file)
+        return await desk.put_collection(place.collection, document), kept is None
+
+    collection, new = at.ask(put)
+    if at.json:
+        print_json(collection)
+    else:
+        say(f"collection {collection['name']} is {'made' if new else 'replaced'}")
 
 
-def _content(file: str) -> bytes:
-    """What the file holds, unless that is too much."""
-    try:
-        with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as stream:
-            content = stream.read(FILE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:  # A path may hold what no path can.
-        raise typer.BadParameter(f"it cannot be read: {visible(str(error))}", param_hint="--file") from error
-    if len(content) > FILE_BYTES_MAX:
-        raise typer.BadParameter(f"it has more than {FILE_BYTES_MAX:,} bytes; split it", param_hint="--file")
-    return content
+def _read(file: str) -> object:
+    return read_json(file, example=_EXAMPLE, bytes_max=FILE_BYTES_MAX)
 
 
-def _decoded(content: bytes) -> Any:
-    try:
-        return msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise typer.BadParameter(
-            f"{visible(str(error))}; write a job as in {_EXAMPLE}", param_hint="--file"
-        ) from error
+def _note_next(job: Json) -> None:
+    properties = job["properties"]
+    due = properties.get("status", {}).get("nextExecutionTime")
+    note(f"it runs next at {due}" if due else f"it is {properties['state']}, and does not run")
 
 
-def _show_all(answer: Previews) -> None:
-    for result in answer.results:
-        if isinstance(result, Preview):
-            _show(result)
+# Change
+
+
+@add(commands, "run")
+def run(at: Where, job: JobArgument) -> None:
+    """Have a job's action done now, whatever its times; they stay as they are."""
+    place, name = at.job(job)
+    at.ask(lambda desk: desk.run(place.collection, name))
+    if not at.json:  # The HTTP interface answers without a body.
+        say(f"job {place.name} is started")
+        note(f"`backstay jobs history {place.name}` tells what became of it")
+
+
+@add(commands, "enable")
+def enable(at: Where, name: NameArgument) -> None:
+    """Let a job run again, or those jobs of a collection that are enabled themselves."""
+    _switch(at, name, "enabled", job=lambda desk: desk.enable, all_of=lambda desk: desk.enable_collection)
+
+
+@add(commands, "disable")
+def disable(at: Where, name: NameArgument) -> None:
+    """Let a job not run, or none of a collection; what is at work comes to its end."""
+    _switch(at, name, "disabled", job=lambda desk: desk.disable, all_of=lambda desk: desk.disable_collection)
+
+
+def _switch(
+    at: Where,
+    name: str,
+    state: str,
+    *,
+    job: Callable[[JobDesk], Callable[[CollectionId, str], Awaitable[Json]]],
+    all_of: Callable[[JobDesk], Callable[[CollectionId], Awaitable[Json]]],
+) -> None:
+    place = at.place(name)
+
+    async def switched(desk: JobDesk) -> Json:
+        if place.job is None:
+            return await all_of(desk)(place.collection)
+        return await job(desk)(place.collection, place.job)
+
+    document = at.ask(switched)
+    if at.json:
+        print_json(document)
+    else:
+        say(f"{_kind(document['name'])} is {state}")
+
+
+@add(commands, "delete")
+def delete(at: Where, name: NameArgument, yes: YesOption = False) -> None:
+    """Delete a job with its history, or a collection with its jobs."""
+    place = at.place(name)
+    if place.job is None:
+        check_meant(
+            f"Delete {place.name} with its jobs and their history?",
+            yes=yes,
+            otherwise="nothing is deleted",
+        )
+
+    async def drop(desk: JobDesk) -> None:
+        if place.job is None:
+            await desk.delete_collection(place.collection)
         else:
-            say(f"Error: {result.error}")
+            await desk.delete_job(place.collection, place.job)
+
+    at.ask(drop)
+    if not at.json:  # The HTTP interface answers without a body.
+        say(f"{_kind(place.name)} is deleted")
 
 
-def _show(answer: Preview) -> None:
-    say(answer.description)
-    for occurrence in answer.occurrences:
-        say(f"  {occurrence}")
-    if not answer.occurrences:
-        note("  it never runs: its end comes before")
+def _kind(name: str) -> str:
+    return f"job {name}" if "/" in name else f"collection {name}"
+
+
+commands.command("preview")(job_preview.preview)
+add(commands, "import")(job_files.import_)
+add(commands, "export")(job_files.export)

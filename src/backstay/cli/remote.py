@@ -11,14 +11,15 @@ import dataclasses
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-import msgspec
-
-from backstay.agents.http_answers import HttpAnswer, Problem, error_for, is_success
+from backstay.agents.http_answers import HttpAnswer, error_for
 from backstay.agents.http_requests import HttpQuery, HttpRequest, Service, Terms
+from backstay.cli.remote_answers import Refused, is_fine, read, told
+from backstay.cli.remote_jobs import RemoteJobroom
 from backstay.cli.remote_queues import RemoteMailroom
 from backstay.cli.remote_streams import RemoteStreamroom
 from backstay.clock import SystemClock
@@ -73,10 +74,6 @@ _NOT_NOW: Final = frozenset({429, 503})
 Kind = TypeVar("Kind")
 
 
-class Refused(BackstayError):
-    """A server did not do what it was asked, for a reason that has no class of its own here."""
-
-
 class Remote:
     """One server. What it refuses is raised as the store would have raised it."""
 
@@ -104,6 +101,10 @@ class Remote:
     def streamroom(self) -> RemoteStreamroom:
         return RemoteStreamroom(get=self._get, post=self._post, send=self._send)
 
+    @property
+    def jobroom(self) -> RemoteJobroom:
+        return RemoteJobroom(send=partial(self._send, root=()))
+
     # Tasks
 
     async def submit(
@@ -121,11 +122,11 @@ class Remote:
         # PUT tells by its status what POST leaves open: whether the id was known.
         if id is not None:
             answer = await self._send("PUT", _of(id), json=body)
-            return _read(answer, Task), answer.status == HTTPStatus.CREATED
+            return read(answer, Task), answer.status == HTTPStatus.CREATED
         # And with an id of ours, what is sent again because its answer was lost enters no second task.
         fresh = str(uuid.uuid4())
         try:
-            return _read(await self._send("PUT", _of(fresh), json=body), Task), True
+            return read(await self._send("PUT", _of(fresh), json=body), Task), True
         except Unavailable as error:
             raise Unavailable(f"{error}; submit again with --id {fresh}, which enters it once") from None
 
@@ -266,12 +267,12 @@ class Remote:
     # Underneath
 
     async def _get(self, kind: type[Kind], *path: str | int, params: Mapping[str, Any] | None = None) -> Kind:
-        return _read(await self._send("GET", path, params=_given(params or {})), kind)
+        return read(await self._send("GET", path, params=_given(params or {})), kind)
 
     async def _post(
         self, kind: type[Kind], *path: str | int, json: Any, headers: Mapping[str, str] | None = None
     ) -> Kind:
-        return _read(await self._send("POST", path, json=json, headers=headers), kind)
+        return read(await self._send("POST", path, json=json, headers=headers), kind)
 
     async def _send(
         self,
@@ -283,18 +284,19 @@ class Remote:
         params: HttpQuery | None = None,
         headers: Mapping[str, str] | None = None,
         fine: Callable[[HttpAnswer], bool] | None = None,
+        root: tuple[str, ...] = ("v1",),
     ) -> HttpAnswer:
         """The answer to a request, if it is a success, or ``fine`` says that it is as good.
 
-        ``data`` is sent as it is; ``headers`` say what it is then.
+        ``data`` is sent as it is; ``headers`` say what it is then. ``path`` goes on from ``root``.
         """
         request = self._service.request(
-            method, ("v1", *path), terms=_TERMS, json=json, params=params, headers=headers
+            method, (*root, *path), terms=_TERMS, json=json, params=params, headers=headers
         )
         if data is not None:
             request = dataclasses.replace(request, body=data)
         answer = await self._exchange(request, whole=fine is not None)
-        if not _fine(answer.status) and not (fine is not None and fine(answer)):
+        if not is_fine(answer.status) and not (fine is not None and fine(answer)):
             raise self._refusal(answer)
         return answer
 
@@ -302,7 +304,7 @@ class Remote:
         try:
             async with asyncio.timeout(ANSWER_TIME.total_seconds()):
                 return await self._http.send(
-                    request, accepts=lambda status: whole or _fine(status), keep_open=True
+                    request, accepts=lambda status: whole or is_fine(status), keep_open=True
                 )
         except TimeoutError:
             raise Unavailable(f"{request.shown} got no answer within {describe(ANSWER_TIME)}") from None
@@ -315,7 +317,7 @@ class Remote:
             ) from None
 
     def _refusal(self, answer: HttpAnswer) -> BackstayError:
-        said = _problem(answer)
+        said = told(answer)
         if said is None:
             return Refused(f"{error_for(answer, now=SystemClock().now())}; is that a Backstay server?")
         if answer.status == HTTPStatus.UNAUTHORIZED:
@@ -350,32 +352,6 @@ def _workflow(name: str) -> tuple[str, str]:
 
 def _agent(name: str) -> tuple[str, str]:
     return "agents", check_id(name, name="name of the agent")
-
-
-# What comes back
-
-
-def _fine(status: int) -> bool:
-    return is_success(status, ())
-
-
-def _read(answer: HttpAnswer, kind: type[Kind]) -> Kind:
-    try:
-        return answer.json(kind)
-    except HttpFailed as error:
-        raise Refused(f"{error}; is that a Backstay server?") from None
-
-
-def _problem(answer: HttpAnswer) -> str | None:
-    """What the server says of a refusal; ``None`` when what came is no word of a Backstay server."""
-    content_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    try:
-        problem = msgspec.json.decode(answer.body, type=Problem)
-    except msgspec.MsgspecError:
-        return None
-    said = problem.detail or problem.title
-    is_problem = content_type == "application/problem+json" and said
-    return answer.request.without_secrets(said) if is_problem else None
 
 
 def _check_no_reason(reason: str | None, what: str) -> None:

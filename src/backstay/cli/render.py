@@ -97,6 +97,13 @@ def span(time: timedelta) -> str:
     return "0s"
 
 
+def took(time: timedelta) -> str:
+    """How long something took, to the millisecond where that is less than a second."""
+    if time < timedelta(seconds=1):
+        return f"{max(time, timedelta(0)) // timedelta(milliseconds=1)}ms"
+    return span(time)
+
+
 def instant(value: datetime) -> str:
     """RFC 3339 in UTC, to the second."""
     return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from rich.table import Table
 from rich.text import Text
 
 from backstay.cli.cells import LOUD, QUIET, columns, cut, keep_whole, labels, words
-from backstay.cli.render import age, failure_text, instant, span, value_text
+from backstay.cli.render import age, failure_text, instant, took, value_text
 from backstay.domain.alert import Alert
 from backstay.domain.audit import Entry
 from backstay.domain.states import StepState, TaskState
@@ -361,10 +361,7 @@ def _facts(task: Task, now: datetime) -> list[tuple[str, str]]:
 def _took(step: Step, now: datetime) -> str:
     if step.started_at is None:
         return ""
-    time = (step.ended_at or now) - step.started_at
-    if time < timedelta(seconds=1):
-        return f"{max(time, timedelta(0)) // timedelta(milliseconds=1)}ms"
-    return span(time)
+    return took((step.ended_at or now) - step.started_at)
 
 
 def _result(step: Step) -> str:

@@ -47,6 +47,14 @@ SECRETS: Final = tuple(
         "serviceBusTopicMessage.authentication.sasKey",
     )
 )
+#: What an authentication of a type, or the message to a queue, is of no use without.
+_SECRETS_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "basic": ("password",),
+    "clientcertificate": ("pfx", "password"),
+    "activedirectoryoauth": ("secret",),
+    "sharedaccesskey": ("sasKey",),
+    "queuemessage": ("sasToken",),
+}
 _SPANS: Final = tuple(
     f"{action}.{span}"
     for action in _ACTIONS
@@ -171,6 +179,32 @@ def joined(definition: Mapping[str, Any], secrets: Mapping[str, str]) -> Json:
         if holder is not None:
             holder[name] = secret
     return whole
+
+
+def missing_secrets(body: object) -> list[str]:
+    """The places of secrets that a document, such as one that was answered, would need and has not.
+
+    Raises InvalidJob for what is no document of a job.
+    """
+    sent = _sent(body, may_be_empty=False)
+    return [place for place in SECRETS if _is_missing(*_holder(sent, place))]
+
+
+def with_secrets(body: object, secrets: Mapping[str, str]) -> Json:
+    """The document with secrets by their places. Raises InvalidJob for a place where there can be none."""
+    sent = _sent(body, may_be_empty=False)
+    for place in secrets:
+        if place not in SECRETS or _holder(sent, place)[0] is None:
+            raise InvalidJob(place, "has no place for a secret in this job; leave it out")
+    return {_PROPERTIES: joined(sent, secrets)}
+
+
+def _is_missing(holder: Json | None, name: str) -> bool:
+    if holder is None or holder.get(name) is not None:
+        return False
+    # Only the message to a queue is a secret's holder without a type.
+    kind = str(holder.get("type", "queueMessage")).casefold()
+    return name in _SECRETS_OF.get(kind, ())
 
 
 def _holder(document: Json, place: str) -> tuple[Json | None, str]:

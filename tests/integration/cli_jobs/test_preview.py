@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from backstay.cli import jobs, run
+from backstay.cli import job_preview, run
 
 NOW = ("--now", "2024-01-10T12:25:00Z")
 EACH_DAY = {"frequency": "day", "schedule": {"hours": [5]}}
@@ -148,7 +148,7 @@ def test_a_file_that_cannot_be_read_is_named(name, capsys):
 
 
 def test_a_file_that_is_too_large_is_refused(file, capsys, monkeypatch):
-    monkeypatch.setattr(jobs, "FILE_BYTES_MAX", 1_000)
+    monkeypatch.setattr(job_preview, "FILE_BYTES_MAX", 1_000)
     file.write_text(json.dumps([job()] * 100))
 
     assert run(["jobs", "preview", "--file", str(file)]) == 2
