@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from backstay.domain.jobs.documents import SECRETS, joined, patched, replaced, split
 from backstay.domain.jobs.merging import merged, spelled
+from backstay.domain.jobs.outcomes import FINISHED
 from backstay.domain.jobs.rendering import rendered_job
 from backstay.domain.jobs.shapes import JOB, TEXTS, WHOLE, Shape
 from tests.support.job_documents import whole, written
@@ -156,6 +157,7 @@ def test_a_whole_document_patched_onto_any_other_says_all_that_it_says(one, othe
     # A schedule of one and the frequency of the other need not go together.
     other.pop("recurrence", None)
     first, second = written({"properties": one}), replaced({"properties": other})
+    assume(first.state not in FINISHED)  # Its end was in the past: such a job is not changed any more.
 
     found = patched(first, {"properties": other})
 

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backstay import App
 from backstay.api.application import SECURITY_HEADERS
+from backstay.api.arm.routes import ROUTES as ARM_ROUTES
 from backstay.api.bodies import MARGIN_BYTES
 from backstay.api.routes import ROUTES
 from backstay.domain.access import Role
@@ -193,7 +194,7 @@ async def test_a_path_may_have_more_than_one_name(app: App, serve: Serve):
 async def test_the_description_of_the_interface_does_not_list_it(served: Served):
     document = (await served.get("/openapi.json")).json
 
-    assert set(document["paths"]) == {route.path for route in ROUTES}
+    assert set(document["paths"]) == {route.path for route in (*ROUTES, *ARM_ROUTES)}
 
 
 @pytest.mark.parametrize("path", ["/api/live", "/api/items"])
