@@ -1,7 +1,8 @@
 """Events over HTTP into a stream, and from there into workflows of five steps that wait 50 ms each.
 
-One process does all of it: the HTTP interface, the pipeline, the scheduler, the agents. What came in when,
-and what was done when, is read from the stream and from the store afterwards, to the last event.
+One process does all of it: the HTTP interface, the pipeline, the scheduler, the agents. Or one takes events
+in and reads them, and another does the work. What came in when, and what was done when, is read from the
+stream and from the store afterwards, to the last event.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -30,8 +32,13 @@ from bench.streaming.apps import GROUP, STREAM, workflows
 from bench.streaming.course import Bucket, Course, Times, course_of
 from bench.streaming.events import Numbered, one_event
 from bench.streaming.reconcile import events_of
-from bench.streaming.servers import FAST, Server, serving
+from bench.streaming.servers import FAST, Server, beside, serving
 
+#: The roles of the process that listens, and of another beside it.
+PROCESSES: Final = {
+    1: ("api,ingest,scheduler,agents,supervisor", None),
+    2: ("api,ingest", "scheduler,agents,supervisor"),
+}
 RATES: Final = (1_000, 2_000, 5_000)
 SECONDS: Final = 60.0
 BUCKET_SECONDS: Final = 5.0
@@ -51,6 +58,12 @@ _PAGE: Final = 1_000
 _OPEN: Final = (TaskState.PENDING, TaskState.PROCESSING, TaskState.WAITING)
 
 
+class Run(NamedTuple):
+    store: str
+    processes: int
+    rate: int
+
+
 class Flow(msgspec.Struct, frozen=True, kw_only=True):
     """What happened in a part of the time, and last of all in the whole.
 
@@ -61,6 +74,7 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     store: str
+    processes: int
     rate: int
     seconds: str
     incoming_per_second: float
@@ -75,24 +89,34 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure(database: Database, options: Options) -> Iterator[Flow]:
-    for rate in SHORT_RATES if options.short else RATES:
-        say(f"    {rate:,}/s")
-        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
-            outcome, course = _measured(database.new_store(), Path(folder), rate, short=options.short)
-        yield from (_part(database.name, rate, bucket) for bucket in course.buckets)
-        yield _whole(database.name, rate, outcome, course)
-        if options.plots:
-            draw(course, options.plots / f"stream-to-workflow-{database.name}-{rate}.png", title=_title(rate))
+    for processes in PROCESSES:
+        for rate in SHORT_RATES if options.short else RATES:
+            say(f"    {rate:,}/s, {processes} process{'es' * (processes > 1)}")
+            yield from _rows(Run(database.name, processes, rate), database.new_store(), options)
 
 
-def _title(rate: int) -> str:
-    return f"{rate:,} events/s into five steps of 50 ms each"
+def _rows(run: Run, store: str, options: Options) -> Iterator[Flow]:
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+        outcome, course = _measured(run, store, Path(folder), short=options.short)
+    yield from (_part(run, bucket) for bucket in course.buckets)
+    yield _whole(run, outcome, course)
+    if options.plots:
+        name = f"stream-to-workflow-{run.store}-{run.rate}-{run.processes}.png"
+        draw(course, options.plots / name, title=_title(run))
 
 
-def _measured(store: str, folder: Path, rate: int, *, short: bool) -> tuple[Outcome, Course]:
-    roles = "api,ingest,scheduler,agents,supervisor"
-    with serving(folder, FAST, app="workflows", roles=roles, store=store) as server:
-        outcome = generate_apart(_load(server, rate, short=short))
+def _title(run: Run) -> str:
+    processes = "one process" if run.processes == 1 else f"{run.processes} processes"
+    return f"{run.rate:,} events/s into five steps of 50 ms each, {processes}"
+
+
+def _measured(run: Run, store: str, folder: Path, *, short: bool) -> tuple[Outcome, Course]:
+    listening, others = PROCESSES[run.processes]
+    with ExitStack() as stack:
+        server = stack.enter_context(serving(folder, FAST, app="workflows", roles=listening, store=store))
+        if others is not None:
+            stack.enter_context(beside(server, folder, app="workflows", roles=others))
+        outcome = generate_apart(_load(server, run.rate, short=short))
         say("    until all is done")
         return outcome, in_fresh_loop(
             _course(server, outcome, SHORT_BUCKET_SECONDS if short else BUCKET_SECONDS)
@@ -149,10 +173,11 @@ async def _done(client: Client) -> Times:
         before = int(page.next)
 
 
-def _part(store: str, rate: int, bucket: Bucket) -> Flow:
+def _part(run: Run, bucket: Bucket) -> Flow:
     return Flow(
-        store=store,
-        rate=rate,
+        store=run.store,
+        processes=run.processes,
+        rate=run.rate,
         seconds=f"{bucket.begin:g} to {bucket.end:g}",
         incoming_per_second=round(bucket.came / bucket.seconds, 1),
         completed_per_second=round(bucket.done / bucket.seconds, 1),
@@ -162,11 +187,12 @@ def _part(store: str, rate: int, bucket: Bucket) -> Flow:
     )
 
 
-def _whole(store: str, rate: int, outcome: Outcome, course: Course) -> Flow:
+def _whole(run: Run, outcome: Outcome, course: Course) -> Flow:
     [phase] = outcome.phases
     return Flow(
-        store=store,
-        rate=rate,
+        store=run.store,
+        processes=run.processes,
+        rate=run.rate,
         seconds=WHOLE,
         incoming_per_second=round(phase.accepted_per_second, 1),
         completed_per_second=round(course.done / course.seconds, 1),

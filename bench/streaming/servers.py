@@ -33,6 +33,7 @@ LANES: Final = (*OURS, PLAIN, BARE)
 
 _WITHOUT_LAYERS: Final = {PLAIN: "same", BARE: "bare"}
 
+_RUNNING: Final = "backstay is running"
 _START_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 60.0
 _LOOK_EVERY_SECONDS: Final = 0.02
@@ -82,6 +83,16 @@ def serving(
 
 
 @contextmanager
+def beside(server: Server, folder: Path, *, app: str, roles: str) -> Iterator[None]:
+    """Another process with the same store and streams, in other roles, which listens nowhere."""
+    command = ["backstay", "serve", f"bench.streaming.apps:{app}", "--store", server.store, "--roles", roles]
+    said = folder / "beside.log"
+    with _process(command, {f"{PREFIX}STREAMS": server.streams}, said=said) as process:
+        _wait_until_said(process, said)
+        yield
+
+
+@contextmanager
 def _process(
     command: Sequence[str], variables: Mapping[str, str], *, said: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
@@ -110,3 +121,12 @@ def _wait_until_ready(process: subprocess.Popen[bytes], port: int, said: Path) -
         except (urllib.error.URLError, ConnectionError):
             time.sleep(_LOOK_EVERY_SECONDS)
     raise RuntimeError(f"the server did not come up: {said.read_text(errors='replace')[-2000:]}")
+
+
+def _wait_until_said(process: subprocess.Popen[bytes], said: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        if _RUNNING in said.read_text(errors="replace"):
+            return
+        time.sleep(_LOOK_EVERY_SECONDS)
+    raise RuntimeError(f"the process did not come up: {said.read_text(errors='replace')[-2000:]}")

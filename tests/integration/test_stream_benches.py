@@ -10,7 +10,7 @@ from backstay.messaging.embedded import EmbeddedLog
 from bench.ingest import WARM_UP, phases
 from bench.load import in_fresh_loop
 from bench.openloop.outcome import Fate
-from bench.stream_to_workflow import WHOLE
+from bench.stream_to_workflow import PROCESSES, WHOLE
 from bench.streaming.apps import STREAM
 from bench.streaming.reconcile import Reconciled, reconcile
 from bench.streaming.servers import BARE, OURS, PLAIN
@@ -83,8 +83,14 @@ def test_pages_are_read_alone_and_while_events_come_in(tmp_path):
     assert 0 < beside["append_p50_ms"] <= beside["append_p99_ms"]
 
 
-def test_what_came_in_and_what_was_done_is_told_for_each_part_of_the_time_and_for_the_whole(tmp_path):
-    *parts, whole = rows_of(tmp_path, "stream_to_workflow")
+@pytest.fixture(scope="module")
+def flows(tmp_path_factory):
+    return rows_of(tmp_path_factory.mktemp("bench"), "stream_to_workflow")
+
+
+@pytest.mark.parametrize("processes", PROCESSES)
+def test_what_came_in_and_what_was_done_is_told_for_each_part_of_the_time_and_for_the_whole(flows, processes):
+    *parts, whole = [row for row in flows if row["processes"] == processes]
 
     assert whole["seconds"] == WHOLE
     assert whole["not_accepted"] == whole["not_completed"] == 0
