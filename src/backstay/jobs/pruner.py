@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from backstay.clock import Clock
-from backstay.errors import Unavailable
-from backstay.observe import STORE_UNAVAILABLE, emit
 from backstay.pulse import Pulse
+from backstay.rounds import keep_rounds
 from backstay.settings import Settings
 from backstay.store.jobs import Jobs
 
@@ -16,7 +14,6 @@ PERIOD_SECONDS: Final = 60.0
 # Rows of one transaction; and transactions of one round. What is left, the next round deletes.
 PAGE: Final = 500
 PAGES_MAX: Final = 20
-_PULSE_SECONDS: Final = 1.0
 
 
 class Pruner:
@@ -29,14 +26,7 @@ class Pruner:
         self.pulse = Pulse(clock)
 
     async def run(self) -> None:
-        while True:
-            try:
-                await self.run_once()
-            except Unavailable as error:
-                emit(STORE_UNAVAILABLE, error=error)
-            for _ in range(int(PERIOD_SECONDS / _PULSE_SECONDS)):
-                self.pulse.felt()
-                await asyncio.sleep(_PULSE_SECONDS)
+        await keep_rounds(self.run_once, seconds=PERIOD_SECONDS, pulse=self.pulse)
 
     async def run_once(self) -> int:
         """One round; how much was deleted."""

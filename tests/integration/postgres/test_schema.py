@@ -34,6 +34,7 @@ FRAGMENTS = {
     "instance_columns",
     "is_due",
     "is_alive",
+    "is_at_work",
     "is_late",
     "jobs_of",
     "message_columns",
@@ -602,7 +603,7 @@ every_mode = pytest.mark.parametrize("mode", ["force_custom_plan", "force_generi
         ("list_history", "job_history_newest"),
         ("cut_history", "job_history_newest"),
         ("jobs_ended", "job_ended"),
-        ("close_stranded", "job_ending"),
+        ("stranded_jobs", "job_ending"),
         ("prune_history", "job_history_oldest"),
     ],
 )

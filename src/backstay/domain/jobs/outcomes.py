@@ -51,6 +51,12 @@ def finished(job: JobRecord) -> JobRecord:
     return replace(job, state=JobState.FAULTED if outcome.failed else JobState.COMPLETED)
 
 
+def abandoned(job: JobRecord) -> JobRecord:
+    """The same, when nothing more will be heard of its last occurrence: somebody stopped it."""
+    after = finished(job)
+    return replace(job, state=JobState.FAULTED) if after.state is JobState.ENABLED else after
+
+
 def _later(known: Outcome | None, new: Outcome) -> Outcome:
     return known if known is not None and known.at > new.at else new
 

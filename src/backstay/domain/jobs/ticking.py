@@ -26,7 +26,7 @@ import msgspec
 
 from backstay.domain.instants import instant, micros
 from backstay.domain.jobs.messages import not_caught_up, overlapped, unreadable
-from backstay.domain.jobs.outcomes import finished
+from backstay.domain.jobs.outcomes import abandoned, finished
 from backstay.domain.jobs.records import (
     CatchUp,
     EntryStatus,
@@ -188,11 +188,7 @@ def _ended(job: JobRecord, *, at_work: int) -> JobRecord:
         return job
     if job.fired_at is None:
         return replace(job, state=JobState.COMPLETED)
-    after = finished(job)
-    if after.state is JobState.ENABLED and not at_work:
-        # Its last occurrence came to no end of its own: somebody stopped it.
-        return replace(job, state=JobState.FAULTED)
-    return after
+    return finished(job) if at_work else abandoned(job)
 
 
 def _broken(job: JobRecord, error: InvalidJob, now: datetime) -> Tick:

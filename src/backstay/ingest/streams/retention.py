@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from backstay.clock import Clock
 from backstay.domain.stream import floors
-from backstay.errors import BackstayError
 from backstay.messaging.streams import Streams
-from backstay.observe import STORE_UNAVAILABLE, emit
 from backstay.pulse import Pulse
+from backstay.rounds import keep_rounds
 from backstay.store.groups import Groups
 
 PERIOD_SECONDS: Final = 10.0
 # Of one trim, and of one look at the streams that there are.
 TRIM_MAX: Final = 10_000
 STREAMS_MAX: Final = 100
-_PULSE_SECONDS: Final = 1.0
 
 
 class Retention:
@@ -30,14 +27,7 @@ class Retention:
         self.pulse = Pulse(clock)
 
     async def run(self) -> None:
-        while True:
-            try:
-                await self.run_once()
-            except BackstayError as error:
-                emit(STORE_UNAVAILABLE, error=error)
-            for _ in range(int(PERIOD_SECONDS / _PULSE_SECONDS)):
-                self.pulse.felt()
-                await asyncio.sleep(_PULSE_SECONDS)
+        await keep_rounds(self.run_once, seconds=PERIOD_SECONDS, pulse=self.pulse)
 
     async def run_once(self) -> int:
         """One round over all streams; how many events were forgotten."""

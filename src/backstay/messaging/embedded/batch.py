@@ -46,9 +46,11 @@ Transaction = Callable[[Callable[[Tables], Answered]], Answered]
 class Batches:
     """The batches of one writer, one after the other."""
 
-    def __init__(self, tables: Tables, transaction: Transaction) -> None:
+    def __init__(self, tables: Tables, transaction: Transaction, boundary: Callable[[str], None]) -> None:
+        """``boundary`` is called around each commit, as that of a transaction is."""
         self._tables = tables
         self._transaction = transaction
+        self._boundary = boundary
         self._turns: Turns = defaultdict(int)
         # Streams as the last commit left them.
         self._seen: dict[str, State] = {}
@@ -57,7 +59,7 @@ class Batches:
         """Something else was written: what was seen may have changed."""
         self._seen = {}
 
-    def append(self, appends: Sequence[Append], *, around: Callable[[str], None]) -> Answered:
+    def append(self, appends: Sequence[Append]) -> Answered:
         """Append what was handed in. Raises sqlite3.Error, and then nothing is written."""
         names = {append.stream for append in appends}
         # Whatever goes wrong from here on, nothing of it counts as seen.
@@ -65,7 +67,7 @@ class Batches:
         states = {name: known[name] for name in names if name in known}
         turns = self._turns.copy()
         is_plain = len(states) == len(names) and _is_small(appends)
-        answers = self._plainly(appends, states, around) if is_plain else None
+        answers = self._plainly(appends, states) if is_plain else None
         if answers is None:
             states.clear()
             self._turns = turns
@@ -77,27 +79,26 @@ class Batches:
 
     # With one statement
 
-    def _plainly(
-        self, appends: Sequence[Append], states: dict[str, State], around: Callable[[str], None]
-    ) -> Answered | None:
+    def _plainly(self, appends: Sequence[Append], states: dict[str, State]) -> Answered | None:
         """None, and nothing is written, if there is more to it."""
+        seen = [one.mark for one in states.values()]
         placing = Placing(self._tables, states, self._turns)
         answers = placing.append_all(appends)
         ids = _with_slots(placing)
         if ids is None:
             return None
-        around("before")
+        self._boundary("before")
         try:
             self._tables.run(
                 "write_batch",
-                seen=as_json([(one.key, one.bytes_max, one.dedup, one.found) for one in states.values()]),
+                seen=as_json(seen),
                 moved=as_json(placing.moved),
                 events=as_json([(*row[:5], row[5].decode()) for row in sorted(placing.rows)]),
                 ids=as_json(ids),
             )
         except REFUSALS:
             return None
-        around("after")
+        self._boundary("after")
         return answers
 
     # Step by step
@@ -110,7 +111,6 @@ class Batches:
         if placing.rows:
             # Side by side as they will lie: half as much to look for.
             tables.run_rows("insert_events", sorted(placing.rows))
-        if placing.moved:
             tables.run("move_ends", moved=as_json(placing.moved))
         for stream, ids in placing.ids.items():
             _remember(tables, states[stream], ids)

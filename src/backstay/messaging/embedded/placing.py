@@ -73,15 +73,16 @@ class State:
     sizes: list[int]
     held: int  # All sizes together.
     slots: list[tuple[int, int]]
-    # What all sizes together were when this was seen.
-    found: int
     known: dict[str, Known] = field(default_factory=dict)
-    # Partitions that events were added to, and where each of them ended before.
-    changed: dict[int, int] = field(default_factory=dict)
+    changed: set[int] = field(default_factory=set)
+
+    @property
+    def mark(self) -> tuple[int, ...]:
+        """What would differ if another process had written: no end moves back, so that their sum tells."""
+        return self.key, self.bytes_max, self.dedup, self.held, sum(self.ends)
 
     def committed(self) -> None:
-        """What was added is there: from now on this is what was seen."""
-        self.found = self.held
+        """What was added is there: from now on this is how the stream stands."""
         self.known.clear()
         self.changed.clear()
 
@@ -108,9 +109,9 @@ class Placing:
     def append_all(self, appends: Sequence[Append]) -> list[Answers | BackstayError]:
         """The answer to each, once the rows are written."""
         _look_up(self._tables, appends, self.states)
-        return [self.append(append) for append in appends]
+        return [self._append(append) for append in appends]
 
-    def append(self, append: Append) -> Answers | BackstayError:
+    def _append(self, append: Append) -> Answers | BackstayError:
         state = self.states.get(append.stream)
         if state is None:
             return UnknownStream(append.stream)
@@ -126,12 +127,12 @@ class Placing:
         ]
 
     @property
-    def moved(self) -> list[tuple[int, int, int, int]]:
-        """Of each partition that changes: its key, where it ended, where it ends, and its size."""
+    def moved(self) -> list[tuple[int, int, int]]:
+        """Of each partition that changes: its key, where it ends, and its size."""
         return [
-            (state.keys[number], before, state.ends[number], state.sizes[number])
+            (state.keys[number], state.ends[number], state.sizes[number])
             for state in self.states.values()
-            for number, before in state.changed.items()
+            for number in state.changed
         ]
 
     def _place(self, state: State, event: NewEvent, at: int) -> Appended:
@@ -146,7 +147,7 @@ class Placing:
         state.ends[number] = offset + 1
         state.sizes[number] += size
         state.held += size
-        state.changed.setdefault(number, offset)
+        state.changed.add(number)
         place = (state.keys[number] << OFFSET_BITS) + offset
         self.rows.append((place, at, event.key, event.id, headers, event.body))
         return Appended(number, offset)
@@ -172,8 +173,7 @@ def states_of(tables: Tables, names: set[str]) -> dict[str, State]:
     for key, name, bytes_max, dedup, partitions, slots in _decode_states(found):
         partitions.sort(key=lambda one: one[1])
         keys, _, ends, sizes = map(list, zip(*partitions, strict=True))
-        held = sum(sizes)
-        states[name] = State(key, bytes_max, dedup, keys, ends, sizes, held, slots, held)
+        states[name] = State(key, bytes_max, dedup, keys, ends, sizes, sum(sizes), slots)
     return states
 
 

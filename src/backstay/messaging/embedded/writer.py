@@ -61,7 +61,7 @@ class Writer:
         self._room = Room(events_max=INBOX_EVENTS_MAX, bytes_max=INBOX_BYTES_MAX)
         self._appends: deque[Append] = deque()
         self._calls: deque[Call] = deque()
-        self._batches = Batches(tables, self._transaction)
+        self._batches = Batches(tables, self._transaction, self._boundary)
         self._wake = threading.Event()
         self._asleep = False
         self._closing = False
@@ -149,7 +149,7 @@ class Writer:
     def _append(self, appends: list[Append]) -> None:
         answers: Sequence[Answers | BackstayError]
         try:
-            answers = self._batches.append(appends, around=self._boundary)
+            answers = self._batches.append(appends)
         except REFUSALS as error:
             if len(appends) > 1:
                 # One of them breaks a rule of the schema. The others must not suffer: each by itself.

@@ -31,7 +31,13 @@ from backstay.store.jobs import (
     DueJob,
     Firing,
 )
-from backstay.store.postgres.jobs_moving import SHAPE, enter_occurrences, write_attempts, write_firings
+from backstay.store.postgres.jobs_moving import (
+    SHAPE,
+    end_stranded,
+    enter_occurrences,
+    write_attempts,
+    write_firings,
+)
 from backstay.store.postgres.jobs_tables import (
     collection_seen,
     delete_jobs,
@@ -216,7 +222,7 @@ class PostgresJobs:
 
     async def close_stranded(self, *, now: datetime, limit: int) -> int:
         async def operation(tables: Tables, _changes: Changes) -> int:
-            return len(await tables.run("close_stranded", now=now, limit=limit))
+            return await end_stranded(tables, now, limit=limit)
 
         return await self._session().write(operation)
 

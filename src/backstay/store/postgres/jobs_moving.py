@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
+from backstay.domain.jobs.outcomes import abandoned
 from backstay.domain.task import NewTask
 from backstay.store.base import Changes, Submitted
 from backstay.store.firing import Firings, has_new
@@ -37,6 +38,13 @@ async def write_attempts(tables: Tables, asked: Sequence[tuple[Asked, datetime]]
         await _put_standings(tables, recording.standings, recording.now)
         await tables.run_rows("cut_history", recording.excess)
     return recording.answers
+
+
+async def end_stranded(tables: Tables, now: datetime, *, limit: int) -> int:
+    found = _kept(await tables.run("stranded_jobs", limit=limit))
+    rows = [SHAPE.standing_row(one._replace(job=abandoned(one.job))) for one in found]
+    await _put_standings(tables, rows, now)
+    return len(found)
 
 
 async def enter_occurrences(

@@ -33,7 +33,13 @@ from backstay.store.jobs import (
     Firing,
 )
 from backstay.store.recording import Asked
-from backstay.store.sqlite.jobs_moving import SHAPE, enter_occurrences, write_attempts, write_firings
+from backstay.store.sqlite.jobs_moving import (
+    SHAPE,
+    end_stranded,
+    enter_occurrences,
+    write_attempts,
+    write_firings,
+)
 from backstay.store.sqlite.jobs_tables import (
     collection_seen,
     delete_jobs,
@@ -216,9 +222,7 @@ class SqliteJobs:
         )
 
     async def close_stranded(self, *, now: datetime, limit: int) -> int:
-        return await self._session().write(
-            lambda tables, _changes: tables.run("close_stranded", now=micros(now), limit=limit).rowcount
-        )
+        return await self._session().write(lambda tables, _changes: end_stranded(tables, now, limit=limit))
 
     async def prune(self, *, finished_before: datetime, entries_before: datetime, limit: int) -> int:
         def operation(tables: Tables, _changes: Changes) -> int:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from backstay.domain.instants import instant, micros
+from backstay.domain.jobs.outcomes import abandoned
 from backstay.domain.task import NewTask
 from backstay.store.base import Changes
 from backstay.store.firing import Firings, has_new
@@ -36,6 +37,12 @@ def write_attempts(tables: Tables, asked: Sequence[tuple[Asked, datetime]]) -> l
         put_standings(tables, recording.standings, recording.now)
         cut_histories(tables, recording.excess)
     return recording.answers
+
+
+def end_stranded(tables: Tables, now: datetime, *, limit: int) -> int:
+    found = [SHAPE.kept(row) for row in tables.run("stranded_jobs", limit=limit).fetchall()]
+    put_standings(tables, [SHAPE.standing_row(one._replace(job=abandoned(one.job))) for one in found], now)
+    return len(found)
 
 
 def enter_occurrences(

@@ -20,14 +20,11 @@ INSERT INTO batch VALUES (:seen, :moved, :events, :ids);
 -- Whether streams have the terms, the size and the ends that the batch goes by.
 SELECT RAISE(ABORT, 'another process has written to the stream')
  WHERE EXISTS (SELECT 1 FROM json_each(NEW.seen) AS seen
-                WHERE NOT EXISTS (SELECT 1 FROM stream
+                WHERE NOT EXISTS (SELECT 1 FROM stream JOIN partition ON stream_key = stream.key
                                    WHERE stream.key = seen.value ->> 0 AND stream.bytes_max = seen.value ->> 1
                                      AND stream.dedup = seen.value ->> 2
-                                     AND (SELECT sum(bytes) FROM partition WHERE stream_key = stream.key)
-                                         = seen.value ->> 3))
-    OR EXISTS (SELECT 1 FROM json_each(NEW.moved) AS moved
-                WHERE (SELECT end_offset FROM partition WHERE partition.key = moved.value ->> 0)
-                      IS NOT moved.value ->> 1);
+                                   GROUP BY stream.key
+                                  HAVING sum(bytes) = seen.value ->> 3 AND sum(end_offset) = seen.value ->> 4));
 
 -- name: put_events
 INSERT INTO event (place, enqueued_at, key, id, headers, body)
@@ -35,7 +32,7 @@ SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, CAST(val
   FROM json_each(NEW.events);
 
 -- name: put_ends
-UPDATE partition SET end_offset = moved.value ->> 2, bytes = moved.value ->> 3
+UPDATE partition SET end_offset = moved.value ->> 1, bytes = moved.value ->> 2
   FROM json_each(NEW.moved) AS moved WHERE partition.key = moved.value ->> 0;
 
 -- name: put_ids

@@ -20,7 +20,7 @@ SELECT json_group_array(json_array(
 INSERT INTO event (place, enqueued_at, key, id, headers, body) VALUES {rows};
 
 -- name: move_ends
-UPDATE partition SET end_offset = moved.value ->> 2, bytes = moved.value ->> 3
+UPDATE partition SET end_offset = moved.value ->> 1, bytes = moved.value ->> 2
   FROM json_each(:moved) AS moved WHERE partition.key = moved.value ->> 0;
 
 -- name: read_events

@@ -8,6 +8,10 @@ job.state, job.catch_up, job.overlap, job.created_at, job.updated_at, job.next_a
 job.last_execution_at, job.executions, job.failures, job.faults, job.outcome_at, job.outcome_failed, job.armed_at,
 job.entries
 
+-- name: is_at_work
+-- Of a task: it has not come to its end.
+task.state IN ('pending', 'processing', 'waiting', 'undoing')
+
 -- name: jobs_of
 {schema}.job JOIN {schema}.job_collection AS collection ON collection.key = job.collection_key
 
@@ -121,7 +125,7 @@ SELECT armed_at FROM {schema}.job WHERE armed_at IS NOT NULL ORDER BY armed_at L
 -- What is at work is known exactly: of the few tasks that a job's firings left, those that have not settled.
 SELECT {standing_columns}, job.definition, {collection_columns},
        (SELECT count(*) FROM {schema}.job_task JOIN {schema}.task ON task.id = job_task.task_id
-         WHERE job_task.job_key = job.key AND task.state IN ('pending', 'processing', 'waiting', 'undoing'))
+         WHERE job_task.job_key = job.key AND {is_at_work})
   FROM {jobs_of}
  WHERE job.armed_at <= :now
  ORDER BY job.armed_at, job.key LIMIT :limit;
@@ -151,7 +155,7 @@ UPDATE {schema}.job
 DELETE FROM {schema}.job_task
  WHERE job_key = ANY (:keys::bigint[])
    AND NOT EXISTS (SELECT 1 FROM {schema}.task WHERE task.id = job_task.task_id
-                      AND task.state IN ('pending', 'processing', 'waiting', 'undoing'));
+                      AND {is_at_work});
 
 -- name: insert_job_tasks
 INSERT INTO {schema}.job_task (job_key, task_id)
@@ -186,17 +190,13 @@ SELECT {history_columns} FROM {schema}.job_history
    AND (:status::text IS NULL OR status = :status) AND (:action::text IS NULL OR action = :action)
  ORDER BY started_at DESC, number DESC LIMIT :limit OFFSET :skip;
 
--- name: close_stranded
--- Jobs that wait for their last occurrence, whose task has settled without a word about it.
-UPDATE {schema}.job SET state = 'faulted', ended_at = :now, updated_at = :now
- WHERE key IN (
-       SELECT key FROM {schema}.job
-        WHERE state = 'enabled' AND next_at IS NULL AND fired_at IS NOT NULL
-          AND NOT EXISTS (
-              SELECT 1 FROM {schema}.job_task JOIN {schema}.task ON task.id = job_task.task_id
-               WHERE job_task.job_key = job.key AND task.state IN ('pending', 'processing', 'waiting', 'undoing'))
-        ORDER BY key LIMIT :limit FOR UPDATE OF job SKIP LOCKED)
-RETURNING key;
+-- name: stranded_jobs
+-- Those that wait for their last occurrence, whose task has settled without a word about it.
+SELECT {standing_columns}, NULL FROM {jobs_of}
+ WHERE job.state = 'enabled' AND job.next_at IS NULL AND job.fired_at IS NOT NULL
+   AND NOT EXISTS (SELECT 1 FROM {schema}.job_task JOIN {schema}.task ON task.id = job_task.task_id
+                    WHERE job_task.job_key = job.key AND {is_at_work})
+ ORDER BY job.key LIMIT :limit FOR UPDATE OF job SKIP LOCKED;
 
 -- name: jobs_ended
 -- What somebody is just writing is left for the next round. (The same below.)
