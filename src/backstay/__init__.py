@@ -20,6 +20,7 @@ from backstay.definitions.batches import Checkpoint
 from backstay.definitions.calls import current_step, now, race, random, sleep, start, uuid4, wait_for
 from backstay.definitions.submissions import Submission
 from backstay.domain.breaker import Breaker
+from backstay.domain.outbound import Outbound
 from backstay.domain.pace import Pace
 from backstay.domain.recovery import Recovery
 from backstay.domain.retry import Retry
@@ -65,6 +66,7 @@ __all__ = [
     "InvalidRequest",
     "LockLost",
     "Message",
+    "Outbound",
     "Pace",
     "Permanent",
     "Producer",

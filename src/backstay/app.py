@@ -26,6 +26,7 @@ from backstay.definitions.workflows import Workflow
 from backstay.domain.breaker import Breaker
 from backstay.domain.durations import Duration
 from backstay.domain.message import Property
+from backstay.domain.outbound import Outbound
 from backstay.domain.pace import Pace
 from backstay.domain.recovery import Recovery
 from backstay.domain.retry import Retry
@@ -99,12 +100,14 @@ class App:
         pace: Pace | bool | None = None,
         connections: int = CONNECTIONS,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
+        outbound: Outbound | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> HttpAgent:
         """Declare an agent that wraps the HTTP service at ``url``.
 
         ``headers`` go with every request. Unless ``concurrency`` says otherwise, as many steps run at
-        once as there are ``connections``; with ``pace``, at most.
+        once as there are ``connections``; with ``pace``, at most. With ``outbound`` only public addresses are
+        reached, and what it allows beside them: for a service whose address somebody else chooses.
         """
         agent = HttpAgent(
             _own_name(name, "agent"),
@@ -116,6 +119,7 @@ class App:
             pace=pace,
             connections=connections,
             response_bytes_max=response_bytes_max,
+            outbound=outbound,
             headers=headers,
             register=self.registry.add_step,
         )

@@ -17,7 +17,9 @@ from typing import Any, Final, Self
 
 from backstay.domain.bound import MESSAGES_MOST, MESSAGES_USUAL
 from backstay.domain.durations import describe, duration
+from backstay.domain.jobs.brokered import namespaces_of
 from backstay.domain.message import DELIVERIES_MOST, LOCK_LEAST, LOCK_MOST
+from backstay.domain.outbound import read_outbound
 from backstay.domain.ownership import MEMBERS_MOST, ordinal_of
 from backstay.domain.recurrence import IMMEDIATELY
 from backstay.errors import InvalidRequest, InvalidSetting
@@ -78,6 +80,14 @@ class Settings:
     # So long a request of a job may take; so many attempts a process makes at once.
     job_http_timeout: timedelta = timedelta(seconds=60)
     job_concurrency: int = 200
+    # What requests of jobs may reach beside the public Internet: networks, "loopback", "private".
+    outbound_allow: str = ""
+    # Who gives tokens to jobs that authenticate themselves by Active Directory.
+    job_oauth_authority: str = "https://login.microsoftonline.com"
+    # Whose the namespaces of queues and topics are, as in "orders=backstay, legacy=azure".
+    job_namespaces: str = ""
+    # Where the queues of a storage account are; other clouds and emulators have them elsewhere.
+    job_storage_endpoint: str = "https://{account}.queue.core.windows.net"
     # How long jobs that are over are kept, and what became of occurrences; and how much of that.
     job_retention: timedelta = timedelta(days=60)
     job_history_retention: timedelta = timedelta(days=60)
@@ -112,11 +122,26 @@ class Settings:
             )
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidSetting("tls_cert and tls_key belong together: give both, or neither")
+        read_outbound(self.outbound_allow, name="outbound_allow")
         self._check_assignment()
+        if not self.job_oauth_authority.startswith(("https://", "http://")):
+            raise InvalidSetting("job_oauth_authority is no address; write https:// and a host")
+        self._check_job_receivers()
         if self.inline_bytes_max > self.payload_bytes_max:
             raise InvalidSetting(
                 f"inline_bytes_max {self.inline_bytes_max:,} must not exceed"
                 f" payload_bytes_max {self.payload_bytes_max:,}"
+            )
+
+    def _check_job_receivers(self) -> None:
+        try:
+            namespaces_of(self.job_namespaces)
+        except InvalidRequest as error:
+            raise InvalidSetting(f"job_namespaces {error}") from error
+        if "{account}" not in self.job_storage_endpoint:
+            raise InvalidSetting(
+                f"job_storage_endpoint is {self.job_storage_endpoint!r};"
+                " write {account} where the name of the account belongs"
             )
 
     def _check_assignment(self) -> None:

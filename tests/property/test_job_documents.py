@@ -37,7 +37,7 @@ AUTHENTICATIONS = st.one_of(
     some(
         {
             "type": st.just("ActiveDirectoryOAuth"),
-            "tenant": TEXT,
+            "tenant": st.sampled_from(["t", "contoso.example"]),
             "audience": TEXT,
             "clientId": TEXT,
             "secret": SECRET,

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import functools
+from datetime import UTC, datetime
 from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from backstay.domain.jobs.deciding import put_job
 from backstay.domain.jobs.documents import JobDocument, joined, replaced
@@ -21,6 +29,25 @@ SERVICE_BUS: dict[str, Any] = {
     "transportType": "NetMessaging",
     "authentication": {"type": "SharedAccessKey", "sasKeyName": "k", "sasKey": "hunter2"},
 }
+
+
+@functools.cache
+def pfx(password: str = "hunter2", name: str = "nightly") -> str:
+    """A certificate with its key, as a client sends it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    called = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    certificate = (
+        x509.CertificateBuilder(called, called, key.public_key(), x509.random_serial_number())
+        .not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(2050, 1, 1, tzinfo=UTC))
+        .sign(key, hashes.SHA256())
+    )
+    return pfx_of(key, certificate, password)
+
+
+def pfx_of(key: Any, certificate: x509.Certificate, password: str) -> str:
+    kept = serialization.BestAvailableEncryption(password.encode())
+    return base64.b64encode(pkcs12.serialize_key_and_certificates(b"", key, certificate, None, kept)).decode()
 
 
 def body(**properties: Any) -> dict[str, Any]:

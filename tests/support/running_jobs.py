@@ -64,5 +64,7 @@ def store_by_our_clock(database: Database) -> Store:
 
 @asynccontextmanager
 async def running_jobs(app: App, store: Store, clock: LeapingClock, **settings: Any) -> AsyncIterator[Jobs]:
-    async with running(app, store, clock=clock, **{**NEVER_STALE, **settings}) as client:
+    async with running(
+        app, store, clock=clock, **{**NEVER_STALE, "outbound_allow": "loopback", **settings}
+    ) as client:
         yield Jobs(client, Calendar(store), clock)

@@ -9,7 +9,7 @@ import pytest
 from backstay.domain.jobs.documents import JOB_BYTES_MAX, MALFORMED, replaced
 from backstay.domain.jobs.records import CatchUp, JobState, Overlap
 from backstay.errors import InvalidJob
-from tests.support.job_documents import BASIC, HTTP, QUEUE, SERVICE_BUS, body, http, read, whole, written
+from tests.support.job_documents import BASIC, HTTP, QUEUE, SERVICE_BUS, body, http, pfx, read, whole, written
 
 ORDINARY = {"minutes": [0, 30], "hours": [10, 22]}
 
@@ -567,7 +567,7 @@ def test_a_message_to_a_topic_needs_these_members(missing):
     "authentication",
     [
         BASIC,
-        {"type": "ClientCertificate", "pfx": "aHVudGVyMg==", "password": "hunter2"},
+        {"type": "ClientCertificate", "pfx": pfx(), "password": "hunter2"},
         {
             "type": "ActiveDirectoryOAuth",
             "tenant": "t",
@@ -583,6 +583,6 @@ def test_no_secret_is_in_what_a_client_may_see_nor_in_what_a_log_shows(authentic
 
     shown = f"{job.definition} {job} {job!r} {replaced(http(authentication=authentication))!r}"
     assert "hunter2" not in shown
-    assert "aHVudGVyMg" not in shown
+    assert pfx() not in shown
     assert "hunter2" in job.secrets.values()
     assert job.definition["action"]["request"]["authentication"]["type"] == authentication["type"]

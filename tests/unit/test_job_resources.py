@@ -10,7 +10,7 @@ from backstay.domain.jobs.documents import SECRETS, missing_secrets, replaced, w
 from backstay.domain.jobs.records import CollectionId
 from backstay.domain.jobs.resources import Place, place_of, read_place, resources
 from backstay.errors import InvalidJob
-from tests.support.job_documents import BASIC, HTTP, QUEUE, SERVICE_BUS, body, http
+from tests.support.job_documents import BASIC, HTTP, QUEUE, SERVICE_BUS, body, http, pfx
 
 HERE = {"subscription": "s", "resource_group": "g"}
 ID = "/subscriptions/S/resourceGroups/G/providers/Microsoft.Scheduler/jobCollections/jc1"
@@ -81,7 +81,7 @@ def both(action: dict[str, Any]) -> dict[str, Any]:
                 **HTTP,
                 "request": {
                     **HTTP["request"],
-                    "authentication": {"type": "CLIENTCERTIFICATE", "pfx": "AAAA", "password": "p"},
+                    "authentication": {"type": "CLIENTCERTIFICATE", "pfx": pfx("p"), "password": "p"},
                 },
             }
         ),

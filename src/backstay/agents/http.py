@@ -19,6 +19,7 @@ from backstay.definitions.agents import Agent, Step
 from backstay.definitions.ambient import StepContext, current_scope, step_context
 from backstay.domain.breaker import Breaker
 from backstay.domain.durations import Duration, duration
+from backstay.domain.outbound import Outbound
 from backstay.domain.pace import Pace
 from backstay.domain.retry import Retry
 from backstay.errors import InvalidHttpRequest, InvalidRequest, NotInWorkflow
@@ -58,6 +59,7 @@ class HttpAgent(Agent):
         pace: Pace | bool | None,
         connections: int,
         response_bytes_max: int,
+        outbound: Outbound | None,
         headers: Mapping[str, str] | None,
         register: Callable[[Step[Any, Any]], None],
     ) -> None:
@@ -82,7 +84,9 @@ class HttpAgent(Agent):
         )
         self._clock = SystemClock()
         self._service = Service(url, headers=headers)
-        self._client = HttpClient(connections=connections, response_bytes_max=response_bytes_max)
+        self._client = HttpClient(
+            connections=connections, response_bytes_max=response_bytes_max, outbound=outbound
+        )
 
     async def get(self, path: HttpPath, **options: Unpack[RequestOptions]) -> HttpAnswer:
         """See ``request``."""

@@ -20,7 +20,9 @@ from yarl import URL
 from backstay.agents.http_answers import HttpAnswer, too_large
 from backstay.agents.http_requests import HttpRequest
 from backstay.domain.durations import describe
+from backstay.domain.outbound import Outbound
 from backstay.errors import HttpUnavailable
+from backstay.outbound import guarded_connector, was_refused
 
 # Of a refusal only the beginning is read, and its sender is not waited for.
 REFUSAL_BYTES_MAX: Final = 16 * 1024
@@ -37,9 +39,12 @@ class Progress:
 class HttpClient:
     """Sends requests to one service over a bounded number of connections that are kept open."""
 
-    def __init__(self, *, connections: int, response_bytes_max: int) -> None:
+    def __init__(
+        self, *, connections: int, response_bytes_max: int, outbound: Outbound | None = None
+    ) -> None:
         self._connections = connections
         self._response_bytes_max = response_bytes_max
+        self._outbound = outbound
         # A session belongs to the event loop that it was made in.
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
@@ -112,9 +117,14 @@ class HttpClient:
             self._sessions[loop] = self._new_session()
         return self._sessions[loop]
 
+    def _new_connector(self) -> aiohttp.TCPConnector:
+        if self._outbound is None:
+            return aiohttp.TCPConnector(limit=self._connections)
+        return guarded_connector(self._outbound, limit=self._connections)
+
     def _new_session(self) -> aiohttp.ClientSession:
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._connections),
+            connector=self._new_connector(),
             # Tasks must not see one another's cookies.
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None),  # Every request has its own, which covers all of it.
@@ -172,6 +182,8 @@ async def _beginning_if_it_comes(response: aiohttp.ClientResponse, _request: Htt
 
 def _reason(error: Exception) -> str:
     """Why a connection failed, in words that hold nothing of the request or the answer."""
+    if was_refused(error):
+        return "its address is not public, and the agent's `outbound` does not allow it"
     match error:
         case aiohttp.ClientConnectorDNSError():
             return f"the name of the host {error.host} cannot be resolved"

@@ -11,6 +11,24 @@ from backstay.cli import job_files, job_preview
 from backstay.cli.access import JobDesk
 from backstay.cli.arguments import LimitOption, YesOption, check_meant, checked_limit
 from backstay.cli.job_documents import Wishes
+from backstay.cli.job_options import (
+    BodyOption,
+    CallOption,
+    CatchUpOption,
+    CountOption,
+    DisabledOption,
+    EveryOption,
+    FileOption,
+    HeaderOption,
+    InputOption,
+    LocationOption,
+    MethodOption,
+    OverlapOption,
+    SkuOption,
+    StartOption,
+    UntilOption,
+    WorkflowOption,
+)
 from backstay.cli.job_tables import (
     collection_facts,
     collection_table,
@@ -24,9 +42,8 @@ from backstay.cli.render import console, note, print_json, say
 from backstay.cli.tables import fact_grid
 from backstay.clock import SystemClock
 from backstay.domain.jobs.merging import Json
-from backstay.domain.jobs.records import CatchUp, CollectionId, EntryStatus, JobState, Overlap
+from backstay.domain.jobs.records import CollectionId, EntryStatus, JobState
 from backstay.domain.jobs.resources import Place
-from backstay.jobroom import SKUS
 
 FILE_BYTES_MAX: Final = 1024**2
 #: Where a collection is that nobody gave a location: REST clients want to see one.
@@ -163,52 +180,22 @@ def create(
     at: Where,
     *,
     name: NameArgument,
-    file: Annotated[
-        str | None,
-        typer.Option("--file", metavar="F", help="The whole document; - reads standard input."),
-    ] = None,
-    call: Annotated[
-        str | None, typer.Option("--call", metavar="URI", help="The job requests this address.")
-    ] = None,
-    method: Annotated[
-        str | None, typer.Option("--method", metavar="M", help="GET, or POST if there is a body.")
-    ] = None,
-    body: Annotated[str | None, typer.Option("--body", metavar="TEXT", help="Sent with --call.")] = None,
-    headers: Annotated[
-        list[str] | None,
-        typer.Option("--header", metavar="NAME:VALUE", help="Sent with --call; may be repeated."),
-    ] = None,
-    workflow: Annotated[
-        str | None, typer.Option("--workflow", metavar="W", help="The job starts a task of this workflow.")
-    ] = None,
-    input: Annotated[
-        str | None, typer.Option("--input", metavar="JSON", help="The input of that task.")
-    ] = None,
-    every: Annotated[
-        str | None,
-        typer.Option("--every", metavar="TIME", help="As in 5m, 2h, 1d; or minute, hour, day, week, …"),
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option("--at", metavar="WHEN", help="The start: an instant, or a time from now such as 5m."),
-    ] = None,
-    count: Annotated[int | None, typer.Option("--count", metavar="N", help="So many times.")] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Not later than that.")] = None,
-    catch_up: Annotated[
-        CatchUp | None,
-        typer.Option("--catch-up", help="Which of the times start that passed while nobody could."),
-    ] = None,
-    overlap: Annotated[
-        Overlap | None,
-        typer.Option("--overlap", help="What becomes of a time that comes while the last run is at work."),
-    ] = None,
-    disabled: Annotated[bool, typer.Option("--disabled", help="It does not run until `enable`.")] = False,
-    sku: Annotated[
-        str | None, typer.Option("--sku", metavar="S", help=f"Of a collection: {', '.join(SKUS)}.")
-    ] = None,
-    location: Annotated[
-        str | None, typer.Option("--location", metavar="L", help="Of a collection; nothing depends on it.")
-    ] = None,
+    file: FileOption = None,
+    call: CallOption = None,
+    method: MethodOption = None,
+    body: BodyOption = None,
+    headers: HeaderOption = None,
+    workflow: WorkflowOption = None,
+    input: InputOption = None,
+    every: EveryOption = None,
+    start: StartOption = None,
+    count: CountOption = None,
+    until: UntilOption = None,
+    catch_up: CatchUpOption = None,
+    overlap: OverlapOption = None,
+    disabled: DisabledOption = False,
+    sku: SkuOption = None,
+    location: LocationOption = None,
 ) -> None:
     """Make a job or a collection, or put another in its place.
 

@@ -10,17 +10,23 @@ from typing import TYPE_CHECKING, Any, Final
 from backstay.clock import Clock
 from backstay.definitions.ambient import StepContext
 from backstay.definitions.registry import Registry
+from backstay.domain.jobs.documents import SECRETS_OF
 from backstay.domain.jobs.messages import (
-    not_authenticated_here,
     not_run_here,
-    password_gone,
+    secret_gone,
+    storage_not_installed,
+    storage_token_gone,
     went_wrong,
 )
 from backstay.domain.jobs.occurrences import Run
 from backstay.domain.jobs.records import ActionName, EntryStatus, HistoryEntry
+from backstay.domain.outbound import read_outbound
 from backstay.domain.task import derived_id
 from backstay.errors import Unavailable
-from backstay.jobs.http_request import NotSent, request_of
+from backstay.jobs.certificates import identified
+from backstay.jobs.http_request import HttpRequest, NotSent, identifying, request_of
+from backstay.jobs.oauth import Grant
+from backstay.jobs.queue_action import QueueAction
 from backstay.jobs.tried import Tried
 from backstay.jobs.workflow_action import WorkflowAction
 from backstay.observe import STORE_UNAVAILABLE, emit, log
@@ -38,7 +44,6 @@ RECORD_SECONDS: Final = 0.5
 RECORDED_AMONG: Final = 100
 
 _PLACES: Final = {ActionName.MAIN: "action", ActionName.ERROR: "action.errorAction"}
-_PLAIN: Final = frozenset({"NotSpecified", "Basic"})
 
 
 class Actor:
@@ -49,6 +54,7 @@ class Actor:
         self._settings = settings
         self._clock = clock
         self._workflows = WorkflowAction(store, Door(store, registry, settings=settings, clock=clock))
+        self._queues = QueueAction(store, registry, settings=settings, clock=clock)
         self._http: HttpAction | None = None
 
     async def attempt(
@@ -77,6 +83,7 @@ class Actor:
         return tried
 
     async def close(self) -> None:
+        self._queues.close()
         if self._http is not None:
             await self._http.close()
 
@@ -102,26 +109,69 @@ class Actor:
                 which = "main" if name is ActionName.MAIN else "error"
                 task_id = derived_id(run.occurrence.task_id, which)
                 return await self._workflows.start(action["workflow"], id=task_id)
+            case "ServiceBusQueue" | "ServiceBusTopic":
+                task_id = run.occurrence.task_id
+                key = task_id if name is ActionName.MAIN else derived_id(task_id, "error")
+                return await self._queues.send(action, key=key)
+            case "StorageQueue":
+                return await self._storage_queue(run, action["queueMessage"], name, retry)
             case other:
                 return Tried(succeeded=False, message=not_run_here(other))
 
     async def _request(self, run: Run, action: Mapping[str, Any], name: ActionName, retry: int) -> Tried:
-        authentication = action["request"].get("authentication", {}).get("type", "NotSpecified")
-        if authentication not in _PLAIN:
-            return Tried(succeeded=False, message=not_authenticated_here(authentication))
-        password = ""
-        if authentication == "Basic":
-            found = (await self._secrets(run)).get(f"{_PLACES[name]}.request.authentication.password")
-            if found is None:
-                return Tried(succeeded=False, message=password_gone())
-            password = found
+        authentication = action["request"].get("authentication", {"type": "NotSpecified"})
         # All attempts of an action have one key, by which a receiver of two of them knows that they are one.
         key = run.occurrence.task_id if name is ActionName.MAIN else f"{run.occurrence.task_id}/error"
         try:
-            request = request_of(run, action, key=key, attempt=f"{key}#{retry}", password=password)
+            secrets = await self._secrets_of(run, name, authentication["type"])
+            request = request_of(
+                run, action, key=key, attempt=f"{key}#{retry}", password=secrets.get("password", "")
+            )
+            return await self._sent(request, authentication, secrets)
         except NotSent as error:
             return Tried(succeeded=False, message=error.message)
-        return await self._sender().send(request)
+
+    async def _sent(
+        self, request: HttpRequest, authentication: Mapping[str, Any], secrets: Mapping[str, str]
+    ) -> Tried:
+        match authentication["type"]:
+            case "ClientCertificate":
+                # Keys are derived from passwords slowly, and by purpose.
+                identity = await asyncio.to_thread(identified, secrets["pfx"], secrets["password"])
+                return await self._sender().send(identifying(request, identity))
+            case "ActiveDirectoryOAuth":
+                named = {"audience": authentication["audience"], "client_id": authentication["clientId"]}
+                grant = Grant(tenant=authentication["tenant"], secret=secrets["secret"], **named)
+                return await self._sender().send(request, grant)
+            case _:
+                return await self._sender().send(request)
+
+    async def _secrets_of(self, run: Run, name: ActionName, kind: str) -> dict[str, str]:
+        """Those that this authentication needs, by their names. Raises NotSent."""
+        needed = SECRETS_OF.get(kind.casefold(), ())
+        kept = await self._secrets(run) if needed else {}
+        found = {one: kept.get(f"{_PLACES[name]}.request.authentication.{one}") for one in needed}
+        for one, secret in found.items():
+            if secret is None:
+                raise NotSent(secret_gone(one))
+        return {one: secret for one, secret in found.items() if secret is not None}
+
+    async def _storage_queue(
+        self, run: Run, message: Mapping[str, Any], name: ActionName, retry: int
+    ) -> Tried:
+        try:
+            # Of an extra, which not everybody has.
+            from backstay.jobs.storage_queue_action import StorageQueueAction, envelope  # noqa: PLC0415
+        except ModuleNotFoundError:
+            return Tried(succeeded=False, message=storage_not_installed())
+        token = (await self._secrets(run)).get(f"{_PLACES[name]}.queueMessage.sasToken")
+        if token is None:
+            return Tried(succeeded=False, message=storage_token_gone())
+        text = envelope(run, message["message"], attempt=f"{run.occurrence.task_id}/{name}#{retry}")
+        sending = StorageQueueAction(
+            endpoint=self._settings.job_storage_endpoint, timeout=self._settings.job_http_timeout
+        )
+        return await sending.send(message, text, token=token)
 
     async def _secrets(self, run: Run) -> Mapping[str, str]:
         return await self._store.jobs.secrets(run.occurrence.job_key, uid=run.occurrence.uid)
@@ -132,7 +182,11 @@ class Actor:
             from backstay.jobs.http_action import HttpAction  # noqa: PLC0415
 
             self._http = HttpAction(
-                timeout=self._settings.job_http_timeout, connections=self._settings.job_concurrency
+                timeout=self._settings.job_http_timeout,
+                connections=self._settings.job_concurrency,
+                outbound=read_outbound(self._settings.outbound_allow, name="outbound_allow"),
+                authority=self._settings.job_oauth_authority,
+                monotonic=self._clock.monotonic,
             )
         return self._http
 

@@ -9,20 +9,30 @@ import asyncio
 import contextlib
 import io
 import ssl
+import time
+from collections.abc import Callable
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Final
 
 import aiohttp
 from yarl import URL
 
-from backstay.domain.jobs.messages import EXCERPT_LENGTH_MAX, http_answered, http_failed
-from backstay.jobs.http_request import HttpRequest, NotSent, redirected
+from backstay.domain.jobs.messages import EXCERPT_LENGTH_MAX, http_answered, http_failed, token_failed
+from backstay.domain.outbound import Outbound
+from backstay.jobs.http_request import HttpRequest, NotSent, bearing, host_of, redirected
+from backstay.jobs.oauth import ANSWER_BYTES_MAX, Grant, Tokens
 from backstay.jobs.tried import Tried
+from backstay.outbound import guarded_connector, was_refused
 
 # A character has at most four bytes.
 EXCERPT_BYTES_MAX: Final = 4 * EXCERPT_LENGTH_MAX
 # The status is the verdict; for a body that does not come nobody waits long.
 EXCERPT_SECONDS_MAX: Final = 5.0
+
+ADDRESS_REFUSED: Final = (
+    "The address is not public, and this server does not call it; outbound_allow in its settings allows more."
+)
 
 _SUCCESS: Final = range(200, 300)
 #: A charset is a name that the receiver chose, and some of Python's are no charsets at all.
@@ -34,20 +44,33 @@ _CHARSETS: Final = frozenset(
 class HttpAction:
     """One for a process: all jobs share its connections."""
 
-    def __init__(self, *, timeout: timedelta, connections: int) -> None:
+    def __init__(
+        self,
+        *,
+        timeout: timedelta,
+        connections: int,
+        outbound: Outbound,
+        authority: str = "",
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._seconds = timeout.total_seconds()
         self._connections = connections
+        self._outbound = outbound
         self._session: aiohttp.ClientSession | None = None
+        self._authority = host_of(authority)
+        self._tokens = Tokens(authority, self._ask, monotonic=monotonic)
 
-    async def send(self, request: HttpRequest) -> Tried:
-        """What became of it. Redirects are followed, within the same time."""
+    async def send(self, request: HttpRequest, grant: Grant | None = None) -> Tried:
+        """What became of it. A token is asked for and redirects are followed, within the same time."""
         try:
             async with asyncio.timeout(self._seconds):
-                while True:
-                    answer = await self._exchange(request)
-                    if isinstance(answer, Tried):
-                        return answer
-                    request = answer
+                if grant is None:
+                    return (await self._followed(request))[1]
+                token = await self._token(grant)
+                status, tried = await self._followed(bearing(request, token))
+                if status == HTTPStatus.UNAUTHORIZED:
+                    self._tokens.forget(grant, token)
+                return tried
         except NotSent as error:
             return Tried(succeeded=False, message=error.message)
         except TimeoutError:
@@ -60,8 +83,15 @@ class HttpAction:
         if session is not None:
             await session.close()
 
-    async def _exchange(self, request: HttpRequest) -> Tried | HttpRequest:
-        """The end of it, or the request that follows."""
+    async def _followed(self, request: HttpRequest) -> tuple[int, Tried]:
+        while True:
+            answer = await self._exchange(request)
+            if not isinstance(answer, HttpRequest):
+                return answer
+            request = answer
+
+    async def _exchange(self, request: HttpRequest) -> tuple[int, Tried] | HttpRequest:
+        """The end of it, by its status, or the request that follows."""
         async with self._open_session().request(
             request.method,
             URL(request.url, encoded=request.url.isascii()),
@@ -70,18 +100,43 @@ class HttpAction:
             data=None if request.body is None else io.BytesIO(request.body),
             skip_auto_headers=("Content-Type",),
             allow_redirects=False,
+            ssl=True if request.identity is None else request.identity,
         ) as response:
             following = redirected(request, response.status, response.headers.get("Location"))
             if following is not None:
                 return following
             body = await _excerpt(response)
             message = http_answered(request.host, response.status, response.headers.items(), body)
-            return Tried(succeeded=response.status in _SUCCESS, message=message)
+            return response.status, Tried(succeeded=response.status in _SUCCESS, message=message)
+
+    async def _token(self, grant: Grant) -> str:
+        try:
+            # The request itself is to have time left.
+            async with asyncio.timeout(self._seconds / 2):
+                return await self._tokens.token(grant)
+        except TimeoutError:
+            reason = "Timeout The operation has timed out"
+        except (aiohttp.ClientError, OSError) as error:
+            reason = " ".join(_reason(error, self._authority))
+        raise NotSent(token_failed(self._authority, reason))
+
+    async def _ask(self, url: str, form: bytes) -> tuple[int, bytes]:
+        """What an authority says to a form; a redirect is an answer as any other."""
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+        async with self._open_session().post(
+            URL(url, encoded=True), headers=headers, data=form, allow_redirects=False
+        ) as response:
+            body = bytearray()
+            async for piece in response.content.iter_any():
+                body += piece
+                if len(body) > ANSWER_BYTES_MAX:
+                    return response.status, b""
+            return response.status, bytes(body)
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._connections),
+                connector=guarded_connector(self._outbound, limit=self._connections),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),  # An attempt has its own, which covers all of it.
             )
@@ -109,6 +164,8 @@ def _failed(request: HttpRequest, kind: str, text: str) -> Tried:
 
 def _reason(error: Exception, host: str) -> tuple[str, str]:
     """In .NET's words, which hold nothing of the request or the answer."""
+    if was_refused(error):
+        return "ConnectFailure", ADDRESS_REFUSED
     closed = "The underlying connection was closed:"
     match error:
         case aiohttp.ClientConnectorDNSError():

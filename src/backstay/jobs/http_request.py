@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import ssl
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,8 @@ class HttpRequest:
     theirs: Mapping[str, str] = field(repr=False)
     ours: Mapping[str, str]
     redirects: int = 0
+    #: By which the job shows who it is; only where the job itself leads.
+    identity: ssl.SSLContext | None = field(default=None, repr=False)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -59,6 +62,8 @@ class HttpRequest:
             **{name: value for name, value in usual.items() if name.lower() not in given},
             **theirs,
             **self.ours,
+            # Nobody else may use a connection that was opened in this job's name.
+            **({} if self.identity is None else {"Connection": "close"}),
         }
 
     @property
@@ -77,8 +82,8 @@ def host_of(url: str) -> str:
 def checked_target(url: str) -> SplitResult:
     """Where a request is about to go, at the beginning and after every redirect. Raises NotSent.
 
-    Whoever may write jobs may send requests from where this process is. What must not be reached from there
-    is to be refused here.
+    Which addresses may be reached is decided when a connection is opened (``backstay.outbound``): here may
+    stand a name, and nobody knows yet what it stands for.
     """
     try:
         parts = urlsplit(url)
@@ -87,6 +92,9 @@ def checked_target(url: str) -> SplitResult:
         raise NotSent(http_failed(url, "UnknownError", "The address cannot be read")) from None
     if not known:
         raise NotSent(http_failed(host_of(url), "UnknownError", "The address is none of http or https"))
+    if "@" in parts.netloc or "\\" in url:
+        # Readers of addresses disagree on where the host begins then, and one of them may have been a check.
+        raise NotSent(http_failed(host_of(url), "UnknownError", "There is a user or a backslash in it"))
     return parts
 
 
@@ -109,6 +117,21 @@ def request_of(run: Run, action: Mapping[str, Any], *, key: str, attempt: str, p
         theirs=theirs,
         ours=_told(run, key=key, attempt=attempt),
     )
+
+
+def bearing(request: HttpRequest, token: str) -> HttpRequest:
+    """With a token, whatever the job's own headers say."""
+    theirs = {**_without(request.theirs, "authorization"), "Authorization": f"Bearer {token}"}
+    return replace(request, theirs=theirs)
+
+
+def identifying(request: HttpRequest, identity: ssl.SSLContext) -> HttpRequest:
+    """With a certificate. Raises NotSent where nobody would see it."""
+    if urlsplit(request.url).scheme != "https":
+        raise NotSent(
+            http_failed(request.host, "SecureChannelFailure", "A client certificate needs an https address.")
+        )
+    return replace(request, identity=identity)
 
 
 def _basic(username: str, password: str) -> str:
@@ -159,7 +182,7 @@ def redirected(request: HttpRequest, status: int, location: str | None) -> HttpR
         moved = replace(moved, method="GET", body=None, theirs=_without(moved.theirs, "content-type"))
     if _origin(here) != _origin(there):
         kept = {name: value for name, value in moved.theirs.items() if name.lower() in _HARMLESS}
-        moved = replace(moved, theirs=kept)
+        moved = replace(moved, theirs=kept, identity=None)
     return moved
 
 

@@ -22,6 +22,24 @@ from azure.mgmt.scheduler import models as m
 GROUP, COLLECTION, JOB = "rg", "jc1", "job1"
 HERE = (GROUP, COLLECTION, JOB)
 BUS = {"namespace": "ns", "message": "m", "transport_type": "NetMessaging"}
+# A certificate of nobody, made for this walk; its password is p.
+PFX = (
+    "MIID7QIBAzCCA6MGCSqGSIb3DQEHAaCCA5QEggOQMIIDjDCCAioGCSqGSIb3DQEHBqCCAhswggIXAgEAMIICEAYJKoZIhvcN"
+    "AQcBMF8GCSqGSIb3DQEFDTBSMDEGCSqGSIb3DQEFDDAkBBAV+LlAHw7cNTGEOH+3mtzJAgJOIDAMBggqhkiG9w0CCQUAMB0G"
+    "CWCGSAFlAwQBKgQQ2v5+gTG0n7sMQCtQH1fANICCAaBc8xP+LBBZUO4iiq6kzXI8RFga6G3EYmVubB0YCueF6Zm6rxL2SSlS"
+    "86KG1ufqmAJP2LFIe6QAwW0XmPnThGE/LmTyzvycI3uZ/bF4Dv+IboOVKhzZ7tTTsoDBw4TqJfW+M6J0ldHx3tJYUoivov5N"
+    "mqoEDOoZwkhWdm88vZHsa+EZs+g6CUNH50p7EDS+LeWcJRS1eZaukthJsf5yI3ao4Tm8x4KqlvJad8mwVtIdukCl9JIZYAnK"
+    "RSt09t8GKJkg7wLNVrkFb6kBEEtA6nr40oyhMFvA+j9cQMmndKddT2l4SuOqCPJ1SFuAQN1j5bJCoYQVwLqqpOIISTaXp7jE"
+    "CuMqHjreFGAxuRXh9PjhM72mHlr5jD6eOyuAQ1XBcr8cJQ/HgOVZn27oleI2/YFhC441lKoxlDviwXJKfUjZP/wK+2KZEwCU"
+    "PyLokmBXfKVvcdR/vR2ESY76AZUb4tPSc0B4vJHQIBZFhHAHWffa5W6nxx7TNKwLNfZqDOo2MlQw6dEUJlH2s4SFGC8CNlpF"
+    "2grvtNokG5gfHCAqyOusdzCCAVoGCSqGSIb3DQEHAaCCAUsEggFHMIIBQzCCAT8GCyqGSIb3DQEMCgECoIH3MIH0MF8GCSqG"
+    "SIb3DQEFDTBSMDEGCSqGSIb3DQEFDDAkBBCgMx9NkFeoUbNPSklNzxjmAgJOIDAMBggqhkiG9w0CCQUAMB0GCWCGSAFlAwQB"
+    "KgQQ1ku7XyATUIZ4zWDIg3018wSBkFQDX6VSkIwI2j/eLXM0gTWdjBmCi0hyiLf/p38Fvyx4DwU8gA4Ff8k5QrppE2p6vvAB"
+    "va/lxMvfXJuWOZ7MeaASK8atlYFPwcSTgMJ6vaqTaecpaoerZqZSsm3IUzBr6eji/RqtzMKlRylk2uFBrJt20av/nfUeUVfu"
+    "mgWfGxSdK1JgBQJmcNt3yT5SGLcmEjE2MA8GCSqGSIb3DQEJFDECHgAwIwYJKoZIhvcNAQkVMRYEFMMCyrP24wBJAvACR4+0"
+    "XIwm5g52MEEwMTANBglghkgBZQMEAgEFAAQgLcvru9S8EsfShsHk3l8ZBUEGiZE3/CsWcaivdh71EccECPbQnIrrYonpAgII"
+    "AA=="
+)
 HISTORY_SECONDS_MAX = 60.0
 
 
@@ -197,7 +215,7 @@ def walk_actions(sdk: Sdk) -> None:
     more = m.ServiceBusBrokeredMessageProperties(label="l")
     key = m.ServiceBusAuthentication(type="SharedAccessKey", sas_key_name="k", sas_key="s")
     oauth = m.OAuthAuthentication(tenant="t", audience="a", client_id="c", secret="s")
-    certificate = m.ClientCertAuthentication(pfx="cGZ4", password="p")
+    certificate = m.ClientCertAuthentication(pfx=PFX, password="p")
     actions = {
         "storage": m.JobAction(type="StorageQueue", queue_message=storage),
         "queue": m.JobAction(
@@ -236,6 +254,8 @@ def walk_actions(sdk: Sdk) -> None:
         None,
     )
     assert jobs["certificate"].request.authentication.pfx is None
+    assert jobs["certificate"].request.authentication.certificate_subject_name == "CN=nightly"
+    assert jobs["certificate"].request.authentication.certificate_expiration_date.year == 2050
 
 
 def tomorrow() -> datetime:

@@ -14,6 +14,7 @@ import trustme
 from aiohttp import web
 
 from backstay.domain.jobs.messages import EXCERPT_LENGTH_MAX
+from backstay.domain.outbound import Outbound
 from backstay.jobs import http_action
 from backstay.jobs.http_action import HttpAction
 from backstay.jobs.http_request import HttpRequest
@@ -26,7 +27,7 @@ MIB = 1024 * 1024
 
 @asynccontextmanager
 async def action(timeout: timedelta = SOON, *, connections: int = 10) -> AsyncIterator[HttpAction]:
-    made = HttpAction(timeout=timeout, connections=connections)
+    made = HttpAction(timeout=timeout, connections=connections, outbound=Outbound(("loopback",)))
     try:
         yield made
     finally:

@@ -161,13 +161,6 @@ async def test_secrets_are_sent_and_are_nowhere_else(run_jobs: RunJobs, service:
     [
         (
             {
-                "type": "StorageQueue",
-                "queueMessage": {"storageAccount": "a", "queueName": "q", "sasToken": "t", "message": "m"},
-            },
-            "StorageQueue Action - This release does not run actions of this type; use",
-        ),
-        (
-            {
                 "type": "Http",
                 "request": {
                     "uri": "http://127.0.0.1:9/",

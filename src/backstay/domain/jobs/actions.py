@@ -10,11 +10,11 @@ Workflow          workflow                 name* input attributes; our own
 
 from __future__ import annotations
 
-import binascii
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from backstay.domain.jobs.certificates import checked_certificate, pfx_bytes
 from backstay.domain.jobs.merging import Json
 from backstay.domain.jobs.readers import Reader, choice, members, text, texts, truth
 from backstay.domain.jobs.retrying import read_retry_policy
@@ -26,6 +26,7 @@ URI_LENGTH_MAX: Final = 2_048
 HEADERS_MAX: Final = 50
 HEADERS_LENGTH_MAX: Final = 4_096
 BODY_LENGTH_MAX: Final = 8_192
+TENANT_LENGTH_MAX: Final = 255
 
 METHODS: Final = ("GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS")
 
@@ -41,6 +42,7 @@ MESSAGES: Final[Mapping[str, str]] = {
 
 _URI: Final = re.compile(r"https?://[^\s/?#]+[^\s]*", re.IGNORECASE)
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_TENANT: Final = re.compile(r"[A-Za-z0-9]+([._-]+[A-Za-z0-9]+)*")
 # What would end the line, or is no text.
 _NOT_IN_A_HEADER: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -122,23 +124,38 @@ def _authentication(value: Mapping[str, Any], field: str) -> Json:
         raise InvalidJob(f"{field}.type", f"is missing; write one of {', '.join(_AUTHENTICATIONS)}")
     kind = _authentication_type(value["type"], f"{field}.type")
     readers = _AUTHENTICATIONS[kind]
-    return members(value, field, {**readers, "type": _authentication_type}, needed=" ".join(readers))
+    read = members(value, field, readers, needed=" ".join(readers))
+    # What a certificate says of itself is read from it each time, so that it is never that of another.
+    said = checked_certificate(read, field) if kind == "ClientCertificate" else {}
+    return {**read, **said, "type": kind}
 
 
 def _base64(value: Any, field: str) -> str:
     written: str = text()(value, field)
     try:
-        binascii.a2b_base64("".join(written.split()), strict_mode=True)
+        pfx_bytes(written)
     except ValueError:
         raise InvalidJob(field, "is not base64; write the .pfx file in base64") from None
     return written
+
+
+def _tenant(value: Any, field: str) -> str:
+    tenant: str = text(most=TENANT_LENGTH_MAX)(value, field)
+    if not is_tenant(tenant):
+        raise InvalidJob(field, "is no tenant; write its id or its domain: letters, digits, . and -")
+    return tenant
+
+
+def is_tenant(tenant: str) -> bool:
+    """Whether it may stand in an address, as one part of the way and nothing else."""
+    return _TENANT.fullmatch(tenant) is not None
 
 
 _AUTHENTICATIONS: Final[Mapping[str, dict[str, Reader]]] = {
     "NotSpecified": {},
     "Basic": {"username": text(least=0), "password": text(least=0)},
     "ClientCertificate": {"pfx": _base64, "password": text(least=0)},
-    "ActiveDirectoryOAuth": {"tenant": text(), "audience": text(), "clientId": text(), "secret": text()},
+    "ActiveDirectoryOAuth": {"tenant": _tenant, "audience": text(), "clientId": text(), "secret": text()},
 }
 _authentication_type: Final = choice(_AUTHENTICATIONS)
 

@@ -48,7 +48,7 @@ SECRETS: Final = tuple(
     )
 )
 #: What an authentication of a type, or the message to a queue, is of no use without.
-_SECRETS_OF: Final[Mapping[str, tuple[str, ...]]] = {
+SECRETS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "basic": ("password",),
     "clientcertificate": ("pfx", "password"),
     "activedirectoryoauth": ("secret",),
@@ -204,7 +204,7 @@ def _is_missing(holder: Json | None, name: str) -> bool:
         return False
     # Only the message to a queue is a secret's holder without a type.
     kind = str(holder.get("type", "queueMessage")).casefold()
-    return name in _SECRETS_OF.get(kind, ())
+    return name in SECRETS_OF.get(kind, ())
 
 
 def _holder(document: Json, place: str) -> tuple[Json | None, str]:

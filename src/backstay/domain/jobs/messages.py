@@ -115,20 +115,79 @@ def workflow_failed(workflow: str, reason: str) -> str:
     return f"Workflow Action - No task of workflow '{workflow}' is started: {_kept(reason)}"
 
 
-def not_run_here(kind: str) -> str:
-    """An action that can be written down and not be run."""
-    return f"{kind} Action - This release does not run actions of this type; use Http, Https or Workflow."
+def service_bus_sent(kind: str, name: str, namespace: str, id: str) -> str:
+    return f"{_service_bus(kind, name, namespace)} succeeded: it is sent as '{_kept(id)}'."
 
 
-def not_authenticated_here(kind: str) -> str:
+def service_bus_failed(kind: str, name: str, namespace: str, reason: str) -> str:
+    return f"{_service_bus(kind, name, namespace)} failed: {_kept(reason)}"
+
+
+def azure_not_run_here(kind: str, name: str, namespace: str) -> str:
     return (
-        f"Http Action - This release does not authenticate requests by {kind};"
-        " use Basic, or a header of the request."
+        f"{_service_bus(kind, name, namespace)} failed: this release does not send to Azure Service Bus;"
+        " map the namespace to backstay in job_namespaces."
     )
 
 
-def password_gone() -> str:
-    return "Http Action - The request is not sent: its password is gone, with the job or by a change of it."
+def _service_bus(kind: str, name: str, namespace: str) -> str:
+    what = "queue" if kind == "ServiceBusQueue" else "topic"
+    return f"{kind} Action - Message to {what} '{_kept(name)}' in namespace '{_kept(namespace)}'"
+
+
+def storage_sent(account: str, queue: str) -> str:
+    return f"{_storage(account, queue)} succeeded."
+
+
+def storage_failed(account: str, queue: str, reason: str) -> str:
+    return f"{_storage(account, queue)} failed: {_kept(reason)}"
+
+
+def storage_queue_missing(queue: str, account: str) -> str:
+    return f"StorageQueue Action - The queue '{_kept(queue)}' of account '{_kept(account)}' does not exist."
+
+
+def storage_account_missing(account: str, queue: str) -> str:
+    return (
+        f"StorageQueue Action - The account '{_kept(account)}' could not be found;"
+        f" nothing is sent to its queue '{_kept(queue)}'."
+    )
+
+
+def storage_token_gone() -> str:
+    return (
+        "StorageQueue Action - The message is not sent: its sasToken is gone,"
+        " with the job or by a change of it."
+    )
+
+
+def storage_not_installed() -> str:
+    return (
+        "StorageQueue Action - The message is not sent: this process lacks a package;"
+        " pip install 'backstay[azure]'"
+    )
+
+
+def _storage(account: str, queue: str) -> str:
+    return f"StorageQueue Action - Message to account '{_kept(account)}', queue '{_kept(queue)}'"
+
+
+def not_run_here(kind: str) -> str:
+    """An action that can be written down and not be run."""
+    return f"{kind} Action - This release does not run actions of this type; use another."
+
+
+def secret_gone(name: str) -> str:
+    return f"Http Action - The request is not sent: its {name} is gone, with the job or by a change of it."
+
+
+def certificate_failed(reason: str) -> str:
+    return f"Http Action - The request is not sent: its certificate cannot be used: {_kept(reason)}"
+
+
+def token_failed(host: str, reason: str) -> str:
+    """No token came; of what the authority said only the status is told."""
+    return f"Http Action - The request is not sent: no token came from '{host}': {_kept(reason)}"
 
 
 def went_wrong(kind: str, reason: str) -> str:

@@ -1,0 +1,118 @@
+"""The action that sends to a queue of Azure Storage, by the vendor's own package.
+
+The only module of this role that knows that package, which is in the extra ``azure``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import uuid
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+from xml.sax.saxutils import escape
+
+from aiohttp import ClientConnectorDNSError
+from azure.core.credentials import AzureSasCredential
+from azure.core.exceptions import AzureError, HttpResponseError, ServiceRequestError
+from azure.storage.queue.aio import QueueClient
+
+from backstay.domain.jobs.messages import (
+    status_name,
+    storage_account_missing,
+    storage_failed,
+    storage_queue_missing,
+    storage_sent,
+)
+from backstay.domain.jobs.occurrences import Run
+from backstay.jobs.tried import Tried
+
+# It becomes part of a host's name: nothing else may come of it than the name of an account.
+_ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
+_NOT_IN_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What an answer calls its reason; anything longer or with blanks in it is not that.
+_CODE: Final = re.compile(r"[A-Za-z]{1,64}")
+
+_OPENING: Final = (
+    '<StorageQueueMessage xmlns:xsd="http://www.w3.org/2001/XMLSchema"'
+    ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">'
+)
+
+
+class StorageQueueAction:
+    """An attempt is one request, with a time limit; the package's own retries are off."""
+
+    def __init__(self, *, endpoint: str, timeout: timedelta) -> None:
+        self._endpoint = endpoint
+        self._seconds = timeout.total_seconds()
+
+    async def send(self, message: Mapping[str, Any], text: str, *, token: str) -> Tried:
+        account, queue = message["storageAccount"].lower(), message["queueName"]
+        if _ACCOUNT.fullmatch(account) is None:
+            return Tried(succeeded=False, message=storage_account_missing(account, queue))
+        try:
+            async with asyncio.timeout(self._seconds), self._client(account, queue, token) as client:
+                await client.send_message(text)
+        except TimeoutError:
+            said = storage_failed(account, queue, "Timeout The operation has timed out")
+        except AzureError as error:
+            said = _reason(error, account, queue)
+        except ValueError:
+            # Its text would show the address, and with it the token.
+            said = storage_failed(account, queue, "the address, or the sasToken, cannot be read")
+        else:
+            return Tried(succeeded=True, message=storage_sent(account, queue))
+        return Tried(succeeded=False, message=said)
+
+    def _client(self, account: str, queue: str, token: str) -> QueueClient:
+        return QueueClient(
+            self._endpoint.replace("{account}", account),
+            queue,
+            AzureSasCredential(token.removeprefix("?")),
+            retry_total=0,
+            permit_redirects=False,
+            logging_enable=False,
+        )
+
+
+def envelope(run: Run, message: str, *, attempt: str) -> str:
+    """The text of a message as the original service wrote it, which receivers take apart."""
+    members = {
+        "ExecutionTag": hashlib.sha256(run.occurrence.task_id.encode()).hexdigest()[:32],
+        "ClientRequestId": str(uuid.uuid5(uuid.NAMESPACE_URL, attempt)),
+        "ExpectedExecutionTime": run.occurrence.at.replace(microsecond=0, tzinfo=None).isoformat(),
+        "SchedulerJobId": run.job,
+        "SchedulerJobCollectionId": run.collection.name,
+        "Region": run.region,
+        "Message": message,
+    }
+    lines = [f"  <{name}>{_xml(one)}</{name}>" for name, one in members.items()]
+    return "\n".join(
+        [
+            '<?xml version="1.0" encoding="utf-16"?>',
+            _OPENING,
+            *lines,
+            "</StorageQueueMessage>",
+        ]
+    )
+
+
+def _xml(text: str) -> str:
+    return escape(_NOT_IN_XML.sub("\ufffd", text))
+
+
+def _reason(error: AzureError, account: str, queue: str) -> str:
+    """In our own words: what the package says may show the address, and with it the token."""
+    if isinstance(error, HttpResponseError) and error.status_code is not None:
+        code = str(getattr(getattr(error, "error_code", ""), "value", getattr(error, "error_code", "")))
+        if code == "QueueNotFound":
+            return storage_queue_missing(queue, account)
+        told = code if _CODE.fullmatch(code) else ""
+        return storage_failed(account, queue, f"'{status_name(error.status_code)}' {told}".rstrip())
+    if isinstance(error.__cause__, ClientConnectorDNSError):
+        return storage_account_missing(account, queue)
+    if isinstance(error, ServiceRequestError):
+        return storage_failed(account, queue, "ConnectFailure Unable to connect to the remote server")
+    return storage_failed(account, queue, "ReceiveFailure The answer did not come, or cannot be read")
