@@ -2,11 +2,12 @@
 
 Serve, and then have a round made each minute, at once if you like, and look at the last one:
 
-    backstay serve --roles api,scheduler,agents,jobs
+    BACKSTAY_OUTBOUND_ALLOW=loopback backstay serve --roles api,scheduler,agents,jobs
     python examples/rounds/rounds.py http://127.0.0.1:8080 --now
     curl localhost:8080/v1/supervisor
 
-A job is written as for Azure Scheduler, and any client of it would do. Tokens: one with the role operate for
+Jobs reach only public addresses unless they are allowed more; this one calls the server itself. It is written
+as for Azure Scheduler, and any client of that would do. Tokens: one with the role operate for
 whoever writes the job (BACKSTAY_TOKEN), and another for the job itself, which is sent with every round
 (ROUNDS_TOKEN). Whoever may read the job can read that one.
 """

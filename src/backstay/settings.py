@@ -10,7 +10,7 @@ import dataclasses
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
@@ -30,6 +30,9 @@ ASSIGNMENTS: Final = ("balanced", "static")
 
 # Read by the command line, not settings of the engine.
 _NOT_SETTINGS: Final = frozenset({"BACKSTAY_URL", "BACKSTAY_TOKEN"})
+
+
+_ADDRESSES: Final = ("https://", "http://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,8 @@ class Settings:
     job_concurrency: int = 200
     # What requests of jobs may reach beside the public Internet: networks, "loopback", "private".
     outbound_allow: str = ""
+    # By which they go, if at all; what the environment says of proxies does not count.
+    outbound_proxy: str = field(default="", repr=False)
     # Who gives tokens to jobs that authenticate themselves by Active Directory.
     job_oauth_authority: str = "https://login.microsoftonline.com"
     # Whose the namespaces of queues and topics are, as in "orders=backstay, legacy=azure".
@@ -122,16 +127,21 @@ class Settings:
             )
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidSetting("tls_cert and tls_key belong together: give both, or neither")
-        read_outbound(self.outbound_allow, name="outbound_allow")
         self._check_assignment()
-        if not self.job_oauth_authority.startswith(("https://", "http://")):
-            raise InvalidSetting("job_oauth_authority is no address; write https:// and a host")
+        self._check_outbound()
         self._check_job_receivers()
         if self.inline_bytes_max > self.payload_bytes_max:
             raise InvalidSetting(
                 f"inline_bytes_max {self.inline_bytes_max:,} must not exceed"
                 f" payload_bytes_max {self.payload_bytes_max:,}"
             )
+
+    def _check_outbound(self) -> None:
+        read_outbound(self.outbound_allow, name="outbound_allow")
+        if self.outbound_proxy and not self.outbound_proxy.startswith(_ADDRESSES):
+            raise InvalidSetting("outbound_proxy is no address; write http:// and a host")
+        if not self.job_oauth_authority.startswith(_ADDRESSES):
+            raise InvalidSetting("job_oauth_authority is no address; write https:// and a host")
 
     def _check_job_receivers(self) -> None:
         try:

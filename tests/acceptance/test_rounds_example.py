@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 
 from tests.support.running import eventually
+from tests.support.serve_command import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "examples" / "rounds" / "rounds.py"
@@ -24,7 +25,8 @@ def server(tmp_path: Path) -> Iterator[str]:
     """All that the docstring of the example starts; nobody supervises."""
     roles = ("--roles", "api,scheduler,agents,jobs", "--port", "0")
     command = [sys.executable, "-m", "backstay", "serve", *roles]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+    allowed = environment(BACKSTAY_OUTBOUND_ALLOW="loopback")
+    with subprocess.Popen(command, cwd=tmp_path, env=allowed, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             [address] = re.findall(r"http://[0-9.:]+", process.stderr.readline())

@@ -323,7 +323,7 @@ def test_where_there_is_room_for_no_connection_at_all_nothing_starts(folder: Pat
 
 
 async def test_without_an_application_it_runs_jobs(folder: Path):
-    with serving(folder) as server:
+    with serving(folder, BACKSTAY_OUTBOUND_ALLOW="loopback") as server:
         assert server.said.endswith(" as api, ingest, scheduler, agents, supervisor, jobs; Ctrl-C stops it")
         store = SqliteStore(f"sqlite:///{folder / 'backstay.db'}")
         await store.open()

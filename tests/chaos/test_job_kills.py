@@ -47,7 +47,7 @@ PATIENCE_SECONDS = 90
 
 def run_jobs(url: str, options: dict[str, str]) -> None:
     async def work() -> None:
-        async with App("jobs").run(store=url, **options):
+        async with App("jobs").run(store=url, outbound_allow="loopback", **options):
             await asyncio.Event().wait()
 
     asyncio.run(work())

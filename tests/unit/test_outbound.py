@@ -63,6 +63,36 @@ def test_what_is_not_an_address_in_full_is_refused(text: str):
 
 
 @pytest.mark.parametrize(
+    "host",
+    [
+        *INNER,
+        "localhost",
+        "LOCALHOST.",
+        "a.localhost",
+        "127.1",
+        "0x7f.1",
+        "0x7f000001",
+        "2130706433",
+        "017700000001",
+        "0177.0.0.1",
+        "0",
+        "10.1",
+        "4294967296",
+        "1.2.3.4.5.6",
+    ],
+)
+def test_nobody_else_is_asked_to_connect_to_what_is_plainly_not_public(host: str):
+    assert not Outbound().may_name(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["example.org", "127.0.0.1.example.org", "0x7f.example", "localhost.example", *PUBLIC]
+)
+def test_names_are_left_to_whoever_resolves_them(host: str):
+    assert Outbound().may_name(host)
+
+
+@pytest.mark.parametrize(
     ("allow", "address"),
     [
         ("loopback", "127.0.0.1"),

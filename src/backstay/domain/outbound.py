@@ -63,6 +63,17 @@ class Outbound:
             return any(network.num_addresses == 1 and given in network for network in networks)
         return all(_is_public(one) or any(one in network for network in networks) for one in meant)
 
+    def may_name(self, host: str) -> bool:
+        """Whether somebody else may be asked to connect to ``host``, who resolves names by himself.
+
+        Of a name nothing is known but that one of them always means this machine.
+        """
+        name = host.rstrip(".").lower()
+        if name == "localhost" or name.endswith(".localhost"):
+            return self.allows("127.0.0.1")
+        written = _written(name)
+        return written is None or self.allows(written)
+
 
 def read_outbound(text: str, *, name: str) -> Outbound:
     """From a setting: what is allowed, with commas between. Raises InvalidSetting."""
@@ -81,6 +92,29 @@ def _networks(text: str) -> Iterable[Network]:
             f"{text!r} is no network ({error}); write one such as 10.1.0.0/16, an address,"
             f" or one of {', '.join(WORDS)}"
         ) from error
+
+
+def _written(host: str) -> str | None:
+    """The address that a host is, in full; None if it is a name.
+
+    What is all numbers is an address of IPv4 to somebody: in one piece, octal, hexadecimal, or with parts
+    left out.
+    """
+    if ":" in host:
+        return host
+    try:
+        *first, last = [_number(part) for part in host.split(".")]
+    except ValueError:
+        return None
+    shifts = (24, 16, 8)
+    whole = last + sum(one << shift for one, shift in zip(first, shifts, strict=False))
+    return str(ipaddress.IPv4Address(whole)) if len(first) <= len(shifts) and whole < 1 << 32 else host
+
+
+def _number(text: str) -> int:
+    if text.startswith("0x"):
+        return int(text, 16)
+    return int(text, 8 if text.startswith("0") else 10)
 
 
 def _meant(address: Address) -> Iterable[Address]:

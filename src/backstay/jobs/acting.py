@@ -185,6 +185,7 @@ class Actor:
                 timeout=self._settings.job_http_timeout,
                 connections=self._settings.job_concurrency,
                 outbound=read_outbound(self._settings.outbound_allow, name="outbound_allow"),
+                proxy=self._settings.outbound_proxy,
                 authority=self._settings.job_oauth_authority,
                 monotonic=self._clock.monotonic,
             )

@@ -23,7 +23,7 @@ from backstay.domain.outbound import Outbound
 from backstay.jobs.http_request import HttpRequest, NotSent, bearing, host_of, redirected
 from backstay.jobs.oauth import ANSWER_BYTES_MAX, Grant, Tokens
 from backstay.jobs.tried import Tried
-from backstay.outbound import guarded_connector, was_refused
+from backstay.outbound import AddressRefused, guarded_connector, was_refused
 
 # A character has at most four bytes.
 EXCERPT_BYTES_MAX: Final = 4 * EXCERPT_LENGTH_MAX
@@ -50,12 +50,14 @@ class HttpAction:
         timeout: timedelta,
         connections: int,
         outbound: Outbound,
+        proxy: str = "",
         authority: str = "",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._seconds = timeout.total_seconds()
         self._connections = connections
         self._outbound = outbound
+        self._proxy = proxy or None
         self._session: aiohttp.ClientSession | None = None
         self._authority = host_of(authority)
         self._tokens = Tokens(authority, self._ask, monotonic=monotonic)
@@ -92,14 +94,18 @@ class HttpAction:
 
     async def _exchange(self, request: HttpRequest) -> tuple[int, Tried] | HttpRequest:
         """The end of it, by its status, or the request that follows."""
+        url = URL(request.url, encoded=request.url.isascii())
+        if self._proxy is not None and not self._outbound.may_name(url.host or ""):
+            raise AddressRefused
         async with self._open_session().request(
             request.method,
-            URL(request.url, encoded=request.url.isascii()),
+            url,
             headers=request.headers,
             # As a stream: aiohttp would otherwise say what kind of text it is, which nobody told us.
             data=None if request.body is None else io.BytesIO(request.body),
             skip_auto_headers=("Content-Type",),
             allow_redirects=False,
+            proxy=self._proxy,
             ssl=True if request.identity is None else request.identity,
         ) as response:
             following = redirected(request, response.status, response.headers.get("Location"))
@@ -124,7 +130,7 @@ class HttpAction:
         """What an authority says to a form; a redirect is an answer as any other."""
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         async with self._open_session().post(
-            URL(url, encoded=True), headers=headers, data=form, allow_redirects=False
+            URL(url, encoded=True), headers=headers, data=form, allow_redirects=False, proxy=self._proxy
         ) as response:
             body = bytearray()
             async for piece in response.content.iter_any():
@@ -133,10 +139,16 @@ class HttpAction:
                     return response.status, b""
             return response.status, bytes(body)
 
+    def _connector(self) -> aiohttp.TCPConnector:
+        if self._proxy is None:
+            return guarded_connector(self._outbound, limit=self._connections)
+        # All of them go to the proxy, whose address is the operator's choice.
+        return aiohttp.TCPConnector(limit=self._connections)
+
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=guarded_connector(self._outbound, limit=self._connections),
+                connector=self._connector(),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),  # An attempt has its own, which covers all of it.
             )

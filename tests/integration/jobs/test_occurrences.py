@@ -160,23 +160,6 @@ async def test_secrets_are_sent_and_are_nowhere_else(run_jobs: RunJobs, service:
     ("action", "said"),
     [
         (
-            {
-                "type": "Http",
-                "request": {
-                    "uri": "http://127.0.0.1:9/",
-                    "method": "GET",
-                    "authentication": {
-                        "type": "ActiveDirectoryOAuth",
-                        "tenant": "t",
-                        "audience": "a",
-                        "clientId": "c",
-                        "secret": "s",
-                    },
-                },
-            },
-            "Http Action - This release does not authenticate requests by ActiveDirectoryOAuth; use Basic",
-        ),
-        (
             {"type": "Workflow", "workflow": {"name": "unheard-of"}},
             "No task of workflow 'unheard-of' is started: there is no workflow 'unheard-of' here or in any",
         ),

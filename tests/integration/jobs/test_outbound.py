@@ -131,6 +131,24 @@ async def test_a_proxy_that_the_environment_names_is_not_asked(
     assert service.asked == []
 
 
+async def test_the_proxy_of_the_settings_is_asked_and_only_for_what_may_be_reached(service: HttpService):
+    proxied = HttpAction(
+        timeout=timedelta(seconds=5), connections=4, outbound=Outbound(), proxy=service.url.rstrip("/")
+    )
+    service.answers = [says(200), says(302, Location="http://10.0.0.1/inner")]
+
+    outside = await ask(proxied, "http://example.test/")
+    inside = [
+        await ask(proxied, f"http://{host}/") for host in ("127.0.0.1", "2130706433", "①②⑦.1", "localhost")
+    ]
+    moved = await ask(proxied, "http://example.test/moved")
+    await proxied.close()
+
+    assert outside.succeeded
+    assert [ADDRESS_REFUSED in one.message for one in [*inside, moved]] == [True] * 5
+    assert len(service.asked) == 2
+
+
 @pytest.mark.parametrize(
     "url",
     [

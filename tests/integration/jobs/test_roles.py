@@ -23,6 +23,7 @@ from tests.support.running import eventually
 from tests.support.service import HttpService
 from tests.support.split import FAST
 
+ALLOWED = {**FAST, "outbound_allow": "loopback"}
 #: Nobody looks by itself within the time of a test.
 NEVER = 3600.0
 
@@ -33,7 +34,7 @@ async def test_a_job_that_is_written_is_started_when_it_is_due_and_not_at_the_ne
 ):
     monkeypatch.setattr(ticker, "LOOK_SECONDS", NEVER)
     store = database.store()
-    async with Running(app.registry, Settings.load(FAST, environment={}), store=store) as live:
+    async with Running(app.registry, Settings.load(ALLOWED, environment={}), store=store) as live:
         await live.registered.wait()
         calendar = Calendar(store)
         await calendar.open(live.clock.now())
@@ -48,7 +49,7 @@ async def test_a_job_that_is_written_is_started_when_it_is_due_and_not_at_the_ne
 @pytest.fixture
 def process(app: App, database: Database) -> Callable[..., Running]:
     def made(*roles: Role) -> Running:
-        settings = Settings.load(FAST, environment={})
+        settings = Settings.load(ALLOWED, environment={})
         return Running(app.registry, settings, store=database.store(), roles=Roles(roles))
 
     return made
