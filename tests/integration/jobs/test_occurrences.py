@@ -315,6 +315,10 @@ async def test_what_is_built_in_cannot_be_submitted(run_jobs: RunJobs):
 
         # As whoever knows that it is there, since it is held back.
         await jobs.client.pause_workflow("backstay.job")
+        await eventually(
+            jobs.client.workflows,
+            lambda seen: any(one.name == "backstay.job" and one.versions for one in seen),
+        )
         with pytest.raises(UnknownWorkflow, match="is built in and cannot be submitted"):
             await jobs.client.enter("backstay.job", {})
 
