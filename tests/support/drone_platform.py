@@ -368,12 +368,19 @@ async def drone_platform(folder: Path, names: Iterable[str] = SERVICES) -> Async
 
 def connections(process: Process, *, port: int) -> int:
     """How many TCP connections a process has established to a port of this machine. Linux only."""
-    own = {_target(file) for file in Path(f"/proc/{process.pid}/fd").iterdir()}
+    before = _open_files(process)
     rows = [line.split() for line in Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]]
+    # These lists are no snapshots: one that closes while they are read may be seen beside the one after it.
+    # What was there at both ends was there all the time, and so at one time.
+    own = before & _open_files(process)
     return sum(
         int(remote.partition(":")[2], 16) == port and state == _ESTABLISHED and f"socket:[{inode}]" in own
         for _, _, remote, state, *_, inode in (row[:10] for row in rows)
     )
+
+
+def _open_files(process: Process) -> set[str | None]:
+    return {_target(file) for file in Path(f"/proc/{process.pid}/fd").iterdir()}
 
 
 def _target(file: Path) -> str | None:
