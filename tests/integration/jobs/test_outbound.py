@@ -46,16 +46,16 @@ async def ask(action: HttpAction, url: str) -> Tried:
         LOCAL,
         OTHER,
         "localhost",
-        "2130706433",
         "0x7f000001",
-        "0177.0.0.1",
-        "127.1",
         "0.0.0.0",
-        "0",
         "[::1]",
         "[::ffff:127.0.0.1]",
         "[::ffff:7f00:1]",
+        "[64:ff9b::7f00:1]",
+        "[fd00::1]",
         "①②⑦.0.0.1",
+        "169.254.169.254",
+        "10.0.0.1",
     ],
 )
 async def test_no_spelling_of_an_inner_address_is_reached(
@@ -64,6 +64,17 @@ async def test_no_spelling_of_an_inner_address_is_reached(
     tried = await ask(guarded, f"http://{host}:{service.port}/")
 
     assert not tried.succeeded
+    assert ADDRESS_REFUSED in tried.message
+    assert service.asked == []
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0177.0.0.1", "127.1", "0"])
+async def test_a_number_that_is_no_whole_address_is_not_even_resolved(
+    guarded: HttpAction, service: HttpService, host: str
+):
+    tried = await ask(guarded, f"http://{host}:{service.port}/")
+
+    assert "The address cannot be read" in tried.message
     assert service.asked == []
 
 
