@@ -42,8 +42,9 @@ _decode_states: Final = msgspec.json.Decoder(
 _decode_ids: Final = msgspec.json.Decoder(list[tuple[int, str, int, int, int]]).decode
 
 
-@dataclass(slots=True)
-class Append:
+class Append(msgspec.Struct):
+    """Some events for one stream, on their way into a commit."""
+
     stream: str
     events: Sequence[NewEvent]
     at: int  # In microseconds.
