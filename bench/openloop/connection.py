@@ -20,6 +20,8 @@ _HEAD: Final = re.compile(
     re.IGNORECASE,
 )
 _END_OF_HEAD: Final = b"\r\n\r\n"
+# Heads that were understood; within a second most are the same, and a server's time is what is measured.
+HEADS_KEPT: Final = 256
 
 
 class Sent(NamedTuple):
@@ -38,11 +40,33 @@ class Owner(Protocol):
     def lost(self, connection: Connection, reason: str) -> None: ...
 
 
+class Heads:
+    """Heads of answers, each understood once, for all connections."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[int, int] | None] = {}
+
+    def understood(self, head: bytes) -> tuple[int, int] | None:
+        """The status, and the length of the body, that a head without its end says; None if it is none."""
+        try:
+            return self._known[head]
+        except KeyError:
+            return self._learnt(head)
+
+    def _learnt(self, head: bytes) -> tuple[int, int] | None:
+        if len(self._known) == HEADS_KEPT:
+            self._known.clear()
+        match = _HEAD.fullmatch(head + _END_OF_HEAD)
+        found = self._known[head] = None if match is None else (int(match[1]), int(match[2]))
+        return found
+
+
 class Connection(asyncio.Protocol):
     """Whatever is ``under_way`` when the connection is lost has no answer, and gets none."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, heads: Heads) -> None:
         self._owner = owner
+        self._heads = heads
         self._rest = b""
         self.under_way: deque[Sent] = deque()
         self.transport: asyncio.Transport
@@ -63,19 +87,21 @@ class Connection(asyncio.Protocol):
             data = self._rest + data
         begin = 0
         while begin < len(data) and self.is_open:
-            head = _HEAD.match(data, begin)
-            if head is None:
-                if data.find(_END_OF_HEAD, begin) >= 0 or len(data) - begin > HEAD_BYTES_MAX:
+            end = data.find(_END_OF_HEAD, begin)
+            said = self._heads.understood(data[begin:end]) if end >= 0 else None
+            if said is None:
+                if end >= 0 or len(data) - begin > HEAD_BYTES_MAX:
                     self.give_up("not an answer")
                 break
-            end = head.end() + int(head[2])
+            status, length = said
+            end += len(_END_OF_HEAD) + length
             if end > len(data):
                 break
             if not self.under_way:
                 self.give_up("an answer to nothing")
                 return
             begin = end
-            self._owner.answered(self, self.under_way.popleft(), int(head[1]))
+            self._owner.answered(self, self.under_way.popleft(), status)
         self._rest = data[begin:]
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -63,6 +63,24 @@ def test_what_changes_nothing_is_plain(headers: list[str]):
     assert plain_head(head(headers=headers)) is not None
 
 
+def test_what_is_said_of_an_event_is_not_taken_for_that_of_the_next():
+    first, second = (plain_head(head(f"Backstay-Key: {key}", "Backstay-Id: e")) for key in ("a", "b"))
+    third = plain_head(head())
+
+    assert [(found.key, found.id) for found in (first, second, third) if found is not None] == [
+        ("a", "e"),
+        ("b", "e"),
+        (None, None),
+    ]
+
+
+def test_a_question_in_a_header_is_no_query():
+    found = plain_head(head("Backstay-Key: k", "Sec-CH-UA-Mobile: ?0"))
+
+    assert found is not None
+    assert (found.key, found.id) == ("k", None)
+
+
 def test_lines_are_told_from_one_event():
     found = plain_head(head(headers=replaced("Content-Type", "Content-Type: application/x-ndjson")))
 
@@ -149,6 +167,9 @@ def test_other_headers_are_not_plain(headers: list[str]):
     [
         (["Backstay-Key: a"], "/v1/streams/a/events?key=a"),
         (["Backstay-Id: a"], "/v1/streams/a/events?id=a"),
+        (["Backstay-Key: a", "backstay-key: a"], "/v1/streams/a/events"),
+        (["Backstay-Id: a", "Backstay-Key: k", "BACKSTAY-ID: a"], "/v1/streams/a/events"),
+        (["Backstay-Id: a", "Backstay-Id: a b"], "/v1/streams/a/events"),
     ],
 )
 def test_what_is_said_twice_is_not_plain(more: list[str], target: str):

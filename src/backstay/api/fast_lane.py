@@ -18,9 +18,10 @@ from backstay.api.bodies import MARGIN_BYTES
 from backstay.api.occupancy import Places
 from backstay.api.plain_heads import PlainHead, Shown
 from backstay.api.problems import Refused
-from backstay.api.streams import Accepted, checked_event, placed, taken_in
+from backstay.api.streams import checked_event, taken_in
 from backstay.domain.access import Role, Token
 from backstay.domain.ndjson import Judged
+from backstay.domain.stream import NewEvent
 from backstay.errors import BackstayError, InvalidRequest, UnknownStream
 from backstay.messaging.lines import PART_BYTES, judged_at_once, told_of
 from backstay.messaging.posting import Answers, Posting
@@ -31,6 +32,8 @@ BODY_BYTES_MAX: Final = PART_BYTES
 #: The body of the plain answer; or what the layers are to say is wrong; None: they are to try.
 Outcome = bytes | Exception | None
 Answered = Callable[[Outcome], None]
+#: Makes that of what became of the events.
+Told = Callable[[Answers], Outcome]
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -71,51 +74,49 @@ class FastLane:
             and self._posting.takes(head.stream)
         )
 
-    def judged(self, head: PlainHead, body: bytes) -> Judged | None:
-        """The events of a request; None when the layers are to judge."""
+    def judged(self, head: PlainHead, body: bytes) -> NewEvent | Judged | None:
+        """The event of a request, or its lines; None when the layers are to judge."""
         if head.lines:
             found = judged_at_once(body, bytes_max=self._payload_bytes_max)
             return found if found is not None and found.events else None
         try:
-            event = checked_event(
+            return checked_event(
                 head.stream, body, key=head.key, id=head.id, bytes_max=self._payload_bytes_max
             )
         except InvalidRequest:
             return None
-        return Judged([event], [1], [])
 
-    def append(self, head: PlainHead, found: Judged, answered: Answered) -> None:
+    def append(self, head: PlainHead, found: NewEvent | Judged, answered: Answered) -> None:
         """Append what was judged; ``answered`` is called once that is durable, or refused."""
         self.taken += 1
         self._places.take()
-        self._posting.post(head.stream, found.events, partial(self._settle, head, found, answered))
+        if isinstance(found, Judged):
+            settle = partial(self._settle, partial(_lines_told, found), answered)
+            self._posting.post(head.stream, found.events, settle)
+        else:
+            self._posting.post(head.stream, [found], partial(self._settle, _event_told, answered))
 
-    def _settle(
-        self, head: PlainHead, found: Judged, answered: Answered, answers: Answers | BackstayError
-    ) -> None:
+    def _settle(self, told: Told, answered: Answered, answers: Answers | BackstayError) -> None:
         self._places.give_back()
-        answered(_outcome(head, found, answers))
+        answered(_refused(answers) if isinstance(answers, BackstayError) else told(answers))
 
 
-def _outcome(head: PlainHead, found: Judged, answers: Answers | BackstayError) -> Outcome:
-    if isinstance(answers, UnknownStream):
-        return None  # Another process may have made it, and the log with it: the layers look.
-    try:
-        return _encode(_accepted(head, found, answers))
-    except (BackstayError, Refused) as error:
-        return error
+def _refused(error: BackstayError) -> Outcome:
+    # Another process may have made the stream, and the log with it: the layers look.
+    return None if isinstance(error, UnknownStream) else error
 
 
-def _accepted(head: PlainHead, found: Judged, answers: Answers | BackstayError) -> Accepted:
-    """What there is to tell. Raises what the handler of the route would."""
-    if isinstance(answers, BackstayError):
-        raise answers
-    if head.lines:
-        return taken_in(told_of(found, answers))
+def _event_told(answers: Answers) -> Outcome:
     [answer] = answers
-    if isinstance(answer, BackstayError):
-        raise answer
-    return placed(answer)
+    # As it is, an answer is written in the same way as what the route makes of it (``streams.placed``).
+    return answer if isinstance(answer, BackstayError) else _encode(answer)
+
+
+def _lines_told(found: Judged, answers: Answers) -> Outcome:
+    try:
+        return _encode(taken_in(told_of(found, answers)))
+    except Refused as refused:
+        return refused
 
 
 class Doorkeeper:

@@ -24,9 +24,8 @@ BEGINNING: Final = b"POST /v1/streams/"
 END: Final = b"\r\n\r\n"
 #: A longer head is not plain.
 HEAD_BYTES_MAX: Final = 2 * 1024
-# Who sends often sends the same headers, all but for their length, to the same streams.
-HEADERS_KEPT: Final = 1_024
-TARGETS_KEPT: Final = 1_024
+# Who sends often sends the same head, all but for its length, to the same streams.
+HEADS_KEPT: Final = 2_048
 
 # Nothing in a query that would have to be decoded.
 _KEY: Final = rf"[A-Za-z0-9._:@~/-]{{1,{KEY_LENGTH_MAX}}}"
@@ -38,11 +37,20 @@ _FIRST_LINE: Final = re.compile(
 # Neither folded, nor empty, nor with anything around the value but the one space before it.
 _VALUE: Final = rb"([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)"
 _HEADER: Final = re.compile(rb"([A-Za-z0-9-]+): ?" + _VALUE)
-# What is another for every event, and stands apart from what a sender always says.
-_OF_EVENT: Final = re.compile(rb"\r\n(?i:backstay-(key|id)): ?" + _VALUE + rb"(?=\r\n|\Z)")
+
+
+def _without_groups(pattern: str) -> str:
+    return pattern.replace("(", "(?:")
+
+
+# What is another for every event, and stands apart from what a sender always says: two groups a line, of
+# which one is there. What is not as it should be is left where it is, and is not plain.
+_split_off_event: Final = re.compile(
+    r"\r\n(?i:backstay)-(?:"
+    rf"(?i:key): ?({_without_groups(EVENT_KEY.pattern)})|(?i:id): ?({_without_groups(EVENT_ID.pattern)})"
+    r")(?=\r\n|\Z)".encode()
+).split
 _LENGTH: Final = re.compile(r"[0-9]{1,9}")
-_is_key: Final = re.compile(EVENT_KEY.pattern).fullmatch
-_is_id: Final = re.compile(EVENT_ID.pattern).fullmatch
 
 #: What says something about the request itself: given twice, it is not plain.
 _ONCE: Final = frozenset(
@@ -50,10 +58,13 @@ _ONCE: Final = frozenset(
         "authorization", "connection", "content-length", "content-type", "host", "origin", "sec-fetch-site",
     }
 )  # fmt: skip
-#: What changes how a request is read, or answered.
+#: What changes how a request is read, or answered; and what says something of an event, and is not well said.
 _UNUSUAL: Final = frozenset(
-    {"content-encoding", "expect", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
-)
+    {
+        "content-encoding", "expect", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+        EVENT_KEY.name.lower(), EVENT_ID.name.lower(),
+    }
+)  # fmt: skip
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -95,38 +106,50 @@ class PlainHead(msgspec.Struct, frozen=True, gc=False):
 
 def plain_head(head: bytes) -> PlainHead | None:
     """What ``head`` says, which is given without its END; None when it is not plain."""
-    end = head.find(b"\r\n")
-    rest, *named = _OF_EVENT.split(head[end:])
-    if named:
-        rest += b"".join(named[2::3])
-    target, headers = _target(head[:end]), _headers(rest)
-    if target is None or headers is None:
+    rest, *named = _split_off_event(head)
+    if not named:
+        return _understood_of(rest)
+    known = _understood_of(rest + b"".join(named[2::3]))
+    if known is None or known.lines:  # Of lines, each says its own.
         return None
-    said = _said(target, named) if named else (target.key, target.id)
-    if said is None or (headers.lines and said != (None, None)):
-        return None  # Of lines, each says its own.
-    return PlainHead(target.stream, *said, headers.length, headers.lines, headers.shown)
+    return _with_event(known, named[0::3], named[1::3])
 
 
-def _said(target: Target, named: Sequence[bytes]) -> tuple[str | None, str | None] | None:
-    """The key and the id of an event, said by its target or by headers; None if not once, or not well."""
-    key, event_id = target.key, target.id
-    for name, value in zip(named[0::3], named[1::3], strict=True):
-        text = value.decode()
-        if name.lower() == b"key" and key is None and _is_key(text):
-            key = text
-        elif name.lower() == b"id" and event_id is None and _is_id(text):
-            event_id = text
+def _with_event(
+    known: PlainHead, keys: Sequence[bytes | None], ids: Sequence[bytes | None]
+) -> PlainHead | None:
+    """With what lines of their own say of the event; None if anything is said twice."""
+    key, event_id = known.key, known.id
+    for said_key, said_id in zip(keys, ids, strict=True):
+        if said_key is not None and key is None:
+            key = said_key.decode()
+        elif said_id is not None and event_id is None:
+            event_id = said_id.decode()
         else:
             return None
-    return key, event_id
+    return PlainHead(known.stream, key, event_id, known.length, known.lines, known.shown)
+
+
+def _understood_of(head: bytes) -> PlainHead | None:
+    # Keys and ids in a query are not kept: the next event has others.
+    has_query = b"?" in head and b"?" in head.partition(b"\r\n")[0]
+    return _understood_head(head) if has_query else _known_head(head)
+
+
+def _understood_head(head: bytes) -> PlainHead | None:
+    line, line_break, rest = head.partition(b"\r\n")
+    target, headers = _target(line), _headers(line_break + rest)
+    if target is None or headers is None:
+        return None
+    if headers.lines and (target.key, target.id) != (None, None):
+        return None
+    return PlainHead(target.stream, target.key, target.id, headers.length, headers.lines, headers.shown)
+
+
+_known_head: Final = lru_cache(maxsize=HEADS_KEPT)(_understood_head)
 
 
 def _target(line: bytes) -> Target | None:
-    return _known_target(line) if b"?" not in line else _understood_target(line)
-
-
-def _understood_target(line: bytes) -> Target | None:
     match = _FIRST_LINE.fullmatch(line)
     if match is None:
         return None
@@ -136,10 +159,6 @@ def _understood_target(line: bytes) -> Target | None:
     )
 
 
-_known_target: Final = lru_cache(maxsize=TARGETS_KEPT)(_understood_target)
-
-
-@lru_cache(maxsize=HEADERS_KEPT)
 def _headers(text: bytes) -> Headers | None:
     """Of lines that begin with a line break each."""
     given: dict[str, str] = {}

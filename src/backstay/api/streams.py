@@ -138,7 +138,9 @@ async def append_events(call: Call[StreamPath, EventQuery, Content]) -> Accepted
 
 def checked_event(stream: str, data: bytes, *, key: str | None, id: str | None, bytes_max: int) -> NewEvent:
     """The event whose body came as ``data``. Raises a kind of InvalidRequest."""
-    body = check_size(jsontext.canonical(data), f"body of an event of {stream}", bytes_max)
+    body = jsontext.canonical(data)
+    if len(body) > bytes_max:  # Only then is it said of what.
+        check_size(body, f"body of an event of {stream}", bytes_max)
     return NewEvent(body=body, key=key, id=id)
 
 

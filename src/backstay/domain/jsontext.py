@@ -51,7 +51,8 @@ def is_plain(text: bytes) -> bool:
     and no colon is written as an escape. Then such a key shows in the number of colons: as many are left
     when the value is written anew, unless something was lost.
     """
-    if text.count(b"[") + text.count(b"{") > NESTING_MAX:
+    # What is short has no room for so many brackets, and as many to close them.
+    if len(text) > 2 * NESTING_MAX and text.count(b"[") + text.count(b"{") > NESTING_MAX:
         return False
     return b"\\u00" not in text or not any(escape in text for escape in _HIDING)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from backstay.clock import Clock
@@ -21,8 +20,8 @@ Settle = Callable[[Answers | BackstayError], None]
 class PostingLog(Protocol):
     """What a log may be able to do beside the verbs of ``Log``: append without a task for each who waits."""
 
-    def post(self, stream: str, events: Sequence[NewEvent], settle: Settle, *, now: datetime) -> None:
-        """As ``append``. Raises Closed."""
+    def post(self, stream: str, events: Sequence[NewEvent], settle: Settle, *, at: int) -> None:
+        """As ``append``, at an instant in microseconds (``domain.instants``). Raises Closed."""
 
     def has_room(self) -> bool:
         """Whether what was handed in and is not yet durable is little enough for more."""
@@ -55,7 +54,7 @@ class Posting:
             appending.add_done_callback(self._appends.discard)
             return
         try:
-            self._log.post(stream, events, settled, now=self._clock.now())
+            self._log.post(stream, events, settled, at=self._clock.micros())
         except BackstayError as error:
             settle(error)
 

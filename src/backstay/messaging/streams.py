@@ -219,7 +219,9 @@ class Streams:
 
 
 def count_appended(stream: str, answers: Iterable[Appended | BackstayError]) -> None:
-    appended[stream] += sum([type(one) is Appended and not one.duplicate for one in answers])
+    for one in answers:
+        if type(one) is Appended and not one.duplicate:
+            appended[stream] += 1
 
 
 def _keyed(key: str) -> NewEvent:

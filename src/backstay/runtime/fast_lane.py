@@ -25,6 +25,9 @@ from backstay.runtime.protocol import BoundedProtocol
 #: Many send a body right after its head. One that does not come at once is waited for by the application.
 PATIENCE_SECONDS: Final = 1.0
 
+#: Of answers, until the next second.
+HEADS_KEPT: Final = 256
+
 _ACCEPTED: Final = 202
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -44,10 +47,10 @@ class Beginning:
 class FastProtocol(BoundedProtocol):
     """One connection."""
 
-    def __init__(self, *args: Any, lane: FastLane, **options: Any) -> None:
+    def __init__(self, *args: Any, lane: FastLane, answers: PlainAnswers, **options: Any) -> None:
         super().__init__(*args, **options)
         self._lane = lane
-        self._answers = PlainAnswers(lane.headers)
+        self._answers = answers
         self._beginning: Beginning | None = None
         # The request that is under way by the fast lane.
         self._taken: bytes | None = None
@@ -78,7 +81,8 @@ class FastProtocol(BoundedProtocol):
         if self._beginning is not None:
             self._go_on(self._beginning, data)
             return
-        data, self._unparsed = self._unparsed + data, b""
+        if self._unparsed:
+            data, self._unparsed = self._unparsed + data, b""
         if self._taken is not None:
             self._unparsed = data
             self.flow.pause_reading()
@@ -206,7 +210,7 @@ class FastProtocol(BoundedProtocol):
 
 
 class PlainAnswers:
-    """Plain answers as the application's go out; what does not change is prepared."""
+    """Plain answers as the application's go out, for all connections; what does not change is prepared."""
 
     def __init__(self, headers: Headers) -> None:
         names = [name for name, _ in headers]
@@ -215,14 +219,28 @@ class PlainAnswers:
         self._rest = b"\r\n" + _lines(headers[length + 1 :])
         self._default: Headers | None = None
         self._begin = b""
+        # By the length of the body; most are as long as many others.
+        self._heads: dict[int, bytes] = {}
 
     def text(self, body: bytes, default: Headers, *, is_last: bool) -> bytes:
         """The whole answer. ``default`` is what the server sends with every one, such as the date."""
         if default is not self._default:
             self._default = default
             self._begin = STATUS_LINE[_ACCEPTED] + _lines([*default, *self._first]) + b"content-length: "
-        close = b"connection: close\r\n" if is_last else b""
-        return b"%b%d%b%b\r\n%b" % (self._begin, len(body), self._rest, close, body)
+            self._heads.clear()
+        if is_last:
+            return self._head(len(body), b"connection: close\r\n") + body
+        head = self._heads.get(len(body))
+        return (self._kept_head(len(body)) if head is None else head) + body
+
+    def _kept_head(self, length: int) -> bytes:
+        if len(self._heads) == HEADS_KEPT:
+            self._heads.clear()
+        head = self._heads[length] = self._head(length)
+        return head
+
+    def _head(self, length: int, more: bytes = b"") -> bytes:
+        return b"%b%d%b%b\r\n" % (self._begin, length, self._rest, more)
 
 
 def _lines(headers: Headers) -> bytes:

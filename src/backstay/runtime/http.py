@@ -17,7 +17,7 @@ from backstay.api.ports import Ports
 from backstay.client import Client
 from backstay.definitions.mounts import AsgiApplication
 from backstay.errors import InvalidSetting, Unavailable
-from backstay.runtime.fast_lane import FastProtocol
+from backstay.runtime.fast_lane import FastProtocol, PlainAnswers
 from backstay.runtime.protocol import CONNECTIONS_IN_RESERVE, HEAD_SECONDS, BoundedProtocol
 from backstay.runtime.running import Running
 from backstay.settings import Settings
@@ -103,7 +103,10 @@ def _config(
 
 def protocol_of(interface: api.Interface) -> Any:
     """What uvicorn makes connections with."""
-    return BoundedProtocol if interface.fast_lane is None else partial(FastProtocol, lane=interface.fast_lane)
+    lane = interface.fast_lane
+    if lane is None:
+        return BoundedProtocol
+    return partial(FastProtocol, lane=lane, answers=PlainAnswers(lane.headers))
 
 
 @contextmanager

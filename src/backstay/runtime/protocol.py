@@ -157,10 +157,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _expect_head(self) -> None:
         seconds = CROWDED_HEAD_SECONDS if self._came_too_late else HEAD_SECONDS
+        # Never earlier than said before: who came too late may be in time by now, but not the other way.
         self._head_due_at = self.loop.time() + seconds
-        if self._timer is not None and self._timer.when() > self._head_due_at:
-            self._timer.cancel()
-            self._timer = None
         if self._timer is None:
             self._timer = self.loop.call_at(self._head_due_at, self._ring)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from backstay.domain.instants import micros
 from backstay.domain.stream import NewEvent
 from backstay.errors import Conflict, EventConflict, StoreFull, StoreUnavailable, UnknownStream
 from backstay.messaging.embedded import EmbeddedLog
@@ -216,8 +217,8 @@ async def test_who_is_called_hears_what_who_waits_would(log: EmbeddedLog, feed: 
     answers: list[Any] = []
     posted = [feed.new("a", id="e1"), feed.new("b", id="e1"), feed.new("c", key="k")]
 
-    log.post("rides", posted, answers.append, now=feed.now)
-    log.post("nowhere", posted, answers.append, now=feed.now)
+    log.post("rides", posted, answers.append, at=micros(feed.now))
+    log.post("nowhere", posted, answers.append, at=micros(feed.now))
     await log.close()
 
     [[known, refused, new], failure] = answers
@@ -232,7 +233,7 @@ async def test_one_who_fails_when_called_leaves_the_others_their_answers(
     def fail(_answer: object) -> None:
         raise RuntimeError("not ready for that")
 
-    log.post("rides", [feed.new("a")], fail, now=feed.now)
+    log.post("rides", [feed.new("a")], fail, at=micros(feed.now))
     await feed.put("b")
 
     assert sorted(await feed.bodies()) == ["a", "b"]
@@ -245,7 +246,7 @@ async def test_one_who_fails_when_called_leaves_the_others_their_answers(
 async def test_what_was_handed_in_before_closing_is_written(log: EmbeddedLog, feed: Feed, opened: OpenLog):
     answers: list[Any] = []
     for number in range(10):
-        log.post("rides", [feed.new(number)], answers.append, now=feed.now)
+        log.post("rides", [feed.new(number)], answers.append, at=micros(feed.now))
 
     await log.close()
 

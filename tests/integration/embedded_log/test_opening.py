@@ -62,7 +62,7 @@ async def test_a_file_that_another_process_made_meanwhile_is_found(opened: OpenL
 
     assert await early.stream("rides") == RIDES
     answers: list[Any] = []
-    early.post("rides", [NewEvent(body=b"1")], answers.append, now=clock.now())
+    early.post("rides", [NewEvent(body=b"1")], answers.append, at=clock.micros())
     await early.close()
     [[placed]] = answers
     assert placed.offset == 0
@@ -81,7 +81,7 @@ async def test_a_log_that_must_exist_and_does_not_has_no_streams(path: Path):
 async def test_a_post_to_a_log_without_a_file_is_answered_at_once(opened: OpenLog, clock: ManualClock):
     answers: list[object] = []
 
-    (await opened()).post("rides", [NewEvent(body=b"1")], answers.append, now=clock.now())
+    (await opened()).post("rides", [NewEvent(body=b"1")], answers.append, at=clock.micros())
 
     [answer] = answers
     assert isinstance(answer, UnknownStream)
@@ -164,7 +164,7 @@ async def test_a_log_that_is_not_open_refuses_everything(log: EmbeddedLog, feed:
     with pytest.raises(Closed):
         await log.append("rides", [NewEvent(body=b"1")], now=clock.now())
     with pytest.raises(Closed):
-        log.post("rides", [NewEvent(body=b"1")], print, now=clock.now())
+        log.post("rides", [NewEvent(body=b"1")], print, at=clock.micros())
     with pytest.raises(Closed):
         await log.standings(limit=1)
     with pytest.raises(Closed):

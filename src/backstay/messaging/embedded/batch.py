@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from backstay.errors import BackstayError
@@ -87,13 +87,17 @@ class Batches:
         ids = _with_slots(placing)
         if ids is None:
             return None
+        # Side by side as they will lie, here as below: half as much to look for.
+        rows = sorted(placing.rows)
+        bodies = [row[5] for row in rows]
         self._boundary("before")
         try:
             self._tables.run(
                 "write_batch",
                 seen=as_json(seen),
                 moved=as_json(placing.moved),
-                events=as_json([(*row[:5], row[5].decode()) for row in sorted(placing.rows)]),
+                events=as_json([(*row[:5], *cut) for row, cut in zip(rows, _cuts(bodies), strict=True)]),
+                bodies=b"".join(bodies),
                 ids=as_json(ids),
             )
         except REFUSALS:
@@ -109,7 +113,6 @@ class Batches:
         placing = Placing(tables, states, self._turns)
         answers = placing.append_all(appends)
         if placing.rows:
-            # Side by side as they will lie: half as much to look for.
             tables.run_rows("insert_events", sorted(placing.rows))
             tables.run("move_ends", moved=as_json(placing.moved))
         for stream, ids in placing.ids.items():
@@ -126,6 +129,14 @@ def prepare(connection: sqlite3.Connection, queries: Mapping[str, str]) -> None:
 def _is_small(appends: Sequence[Append]) -> bool:
     events = sum([len(append.events) for append in appends])
     return events <= PLAIN_EVENTS_MAX and sum([append.bytes for append in appends]) <= PLAIN_BYTES_MAX
+
+
+def _cuts(bodies: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Where each is when they are one piece: from which byte on, as SQL counts, and how many."""
+    begin = 1
+    for body in bodies:
+        yield begin, len(body)
+        begin += len(body)
 
 
 def _with_slots(placing: Placing) -> list[tuple[Any, ...]] | None:

@@ -128,10 +128,10 @@ class EmbeddedLog:
         if not writer.has_room():
             await writer.room()
         future: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
-        writer.post(_appending(stream, events, now, partial(_resolve, future)))
+        writer.post(_appending(stream, events, micros(now), partial(_resolve, future)))
         return await future
 
-    def post(self, stream: str, events: Sequence[NewEvent], settle: Settle, *, now: datetime) -> None:
+    def post(self, stream: str, events: Sequence[NewEvent], settle: Settle, *, at: int) -> None:
         """As ``append``, for those who would rather be called: with the answers, or with why there are none.
 
         Takes what it is given at once. Who can wait asks whether it ``has_room``, or awaits ``room``, first.
@@ -141,7 +141,7 @@ class EmbeddedLog:
         if self._writer is None:
             settle(UnknownStream(stream))
         else:
-            self._writer.post(_appending(stream, events, now, settle))
+            self._writer.post(_appending(stream, events, at, settle))
 
     def has_room(self) -> bool:
         """Whether what was handed in and is not yet durable is little enough for more."""
@@ -295,8 +295,10 @@ def _standings(tables: Tables, found: list[Any]) -> list[StreamStanding]:
     return [*standings.values()]
 
 
-def _appending(stream: str, events: Sequence[NewEvent], now: datetime, settle: Settle) -> Append:
-    return Append(stream, events, micros(now), sum([len(event.body) for event in events]), settle)
+def _appending(stream: str, events: Sequence[NewEvent], at: int, settle: Settle) -> Append:
+    # Many come alone.
+    size = len(events[0].body) if len(events) == 1 else sum([len(event.body) for event in events])
+    return Append(stream, events, at, size, settle)
 
 
 def _resolve(future: asyncio.Future[Answers], answer: Answers | BackstayError) -> None:

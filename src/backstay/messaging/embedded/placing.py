@@ -42,8 +42,9 @@ _decode_states: Final = msgspec.json.Decoder(
 _decode_ids: Final = msgspec.json.Decoder(list[tuple[int, str, int, int, int]]).decode
 
 
-@dataclass(slots=True)
-class Append:
+class Append(msgspec.Struct):
+    """Some events for one stream, on their way into a commit."""
+
     stream: str
     events: Sequence[NewEvent]
     at: int  # In microseconds.
@@ -117,14 +118,13 @@ class Placing:
             return UnknownStream(append.stream)
         if not _fits(state, append):
             return StreamFull(append.stream, bytes_max=state.bytes_max)
-        if not state.dedup:
-            return [self._place(state, event, append.at) for event in append.events]
-        return [
-            self._place(state, event, append.at)
-            if event.id is None
-            else self._once(state, event, event.id, append)
-            for event in append.events
-        ]
+        answers: Answers = []
+        for event in append.events:
+            if event.id is None or not state.dedup:
+                answers.append(self._place(state, event, append.at))
+            else:
+                answers.append(self._once(state, event, event.id, append))
+        return answers
 
     @property
     def moved(self) -> list[tuple[int, int, int]]:

@@ -29,7 +29,7 @@ class Room:
                 self._emptier.clear()
                 await self._emptier.wait()
 
-    def take(self, *, events: int, size: int) -> None:
+    def take(self, events: int, size: int) -> None:
         self._events += events
         self._bytes += size
 

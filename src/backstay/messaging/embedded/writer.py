@@ -59,6 +59,8 @@ class Writer:
         self._boundary = boundary or (lambda _moment: None)
         self._listeners = listeners
         self._room = Room(events_max=INBOX_EVENTS_MAX, bytes_max=INBOX_BYTES_MAX)
+        #: Whether there is room for more; asked for every append.
+        self.has_room = self._room.is_there
         self._appends: deque[Append] = deque()
         self._calls: deque[Call] = deque()
         self._batches = Batches(tables, self._transaction, self._boundary)
@@ -72,9 +74,6 @@ class Writer:
 
     # On the event loop
 
-    def has_room(self) -> bool:
-        return self._room.is_there()
-
     async def room(self) -> None:
         """Come back when there is room for more."""
         await self._room.wait()
@@ -83,9 +82,10 @@ class Writer:
         """Append with the next commit. There is always a place for it; who can wait asks for room before."""
         if self._closing:
             raise self._closed()
-        self._room.take(events=len(append.events), size=append.bytes)
+        self._room.take(len(append.events), append.bytes)
         self._appends.append(append)
-        self._call()
+        if self._asleep:
+            self._call()
 
     async def call(self, operation: Callable[[Tables], Result], *, within: bool = True) -> Result:
         """Run ``operation``, within a transaction unless told otherwise; its result or error comes back."""

@@ -1,8 +1,9 @@
 -- A batch as one statement: the interpreter lock is given up once, whatever the batch holds.
 
 -- name: batch_view
--- A batch as a row: what it goes by, and what is to be written, each as one text of JSON.
-CREATE TEMP VIEW batch AS SELECT NULL AS seen, NULL AS moved, NULL AS events, NULL AS ids;
+-- A batch as a row: what it goes by, and what is to be written, each as one text of JSON, but for the bodies
+-- of events: those are one piece, of which each event says where in it its own begins, and how long it is.
+CREATE TEMP VIEW batch AS SELECT NULL AS seen, NULL AS moved, NULL AS events, NULL AS bodies, NULL AS ids;
 
 -- name: batch_trigger
 CREATE TEMP TRIGGER write_batch INSTEAD OF INSERT ON batch
@@ -14,7 +15,7 @@ BEGIN
 END;
 
 -- name: write_batch
-INSERT INTO batch VALUES (:seen, :moved, :events, :ids);
+INSERT INTO batch VALUES (:seen, :moved, :events, :bodies, :ids);
 
 -- name: check_seen
 -- Whether streams have the terms, the size and the ends that the batch goes by.
@@ -28,7 +29,8 @@ SELECT RAISE(ABORT, 'another process has written to the stream')
 
 -- name: put_events
 INSERT INTO event (place, enqueued_at, key, id, headers, body)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, CAST(value ->> 5 AS BLOB)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4,
+       substr(NEW.bodies, value ->> 5, value ->> 6)
   FROM json_each(NEW.events);
 
 -- name: put_ends
