@@ -57,6 +57,7 @@ _FIELDS: Final = {
 _VIA_PARTITION_KEY: Final = "x-opt-via-partition-key"
 # What a broker calls its reason; anything else that it says is for nobody to read.
 _CONDITION: Final = re.compile(r"[a-z][a-z.:-]{1,63}")
+_TIMED_OUT: Final = "Timeout The operation has timed out"
 _CLOSED: Final = "ConnectionClosed The underlying connection was closed unexpectedly"
 
 
@@ -71,31 +72,37 @@ class ServiceBusAction:
     async def send(self, to: Addressed, bus: Bus, *, key: str, sas: tuple[str, str]) -> Tried:
         """Send it under ``key``, unless the job names the message itself. ``sas`` is a name and its key."""
         where = (to.kind, to.name, to.namespace)
-        sender: _Sender | None = None
         try:
             made = brokered(to.message, key=key)
             message = message_of(to.message["message"], made)
-            async with asyncio.timeout(self._seconds):
-                address = await checked_address(self._outbound, bus.host, bus.port)
-                sender = _sender(to, bus, address, sas)
-                await sender.send_messages(message, timeout=self._seconds)
+        except ValueError as error:
+            # Of what the job says of its message; a key has no part in it.
+            return Tried(succeeded=False, message=service_bus_failed(*where, str(error)))
+        try:
+            await self._sent(message, to, bus, sas)
         except TimeoutError:
-            reason = "Timeout The operation has timed out"
+            reason = _TIMED_OUT
         except ServiceBusError as error:
             if _is_missing(error):
                 return Tried(succeeded=False, message=service_bus_missing(*where))
             reason = _reason(error)
         except OSError as error:
             reason = _of_connection(error, bus.host)
-        except ValueError as error:
-            # Of what the job says of its message; a key has no part in it.
-            reason = str(error)
         else:
             return Tried(succeeded=True, message=service_bus_sent(*where, made.id))
+        return Tried(succeeded=False, message=service_bus_failed(*where, reason))
+
+    async def _sent(self, message: ServiceBusMessage, to: Addressed, bus: Bus, sas: tuple[str, str]) -> None:
+        sender: _Sender | None = None
+        try:
+            async with asyncio.timeout(self._seconds):
+                address = await checked_address(self._outbound, bus.host, bus.port)
+                sender = _sender(to, bus, address, sas)
+                await sender.send_messages(message, timeout=self._seconds)
         finally:
+            # Past the time limit: it must not make a failure of a message that was accepted.
             if sender is not None:
                 await sender.hang_up()
-        return Tried(succeeded=False, message=service_bus_failed(*where, reason))
 
 
 def message_of(text: str, made: Brokered) -> ServiceBusMessage:
@@ -169,7 +176,7 @@ def _is_missing(error: ServiceBusError) -> bool:
 def _reason(error: ServiceBusError) -> str:
     inner = error.inner_exception
     if isinstance(error, OperationTimeoutError) or isinstance(inner, TimeoutError):
-        return "Timeout The operation has timed out"
+        return _TIMED_OUT
     status = getattr(inner, "status_code", None)
     if status is not None or isinstance(error, ServiceBusAuthenticationError | ServiceBusAuthorizationError):
         return "'Unauthorized' The sasKeyName or the sasKey is not accepted"
@@ -196,6 +203,9 @@ def _of_connection(error: OSError, host: str) -> str:
             return "TrustFailure Could not establish trust relationship for the SSL/TLS secure channel"
         case ssl.SSLError():
             return "SecureChannelFailure Could not create SSL/TLS secure channel"
+        # One without a number is the package's own: it read the end of the connection.
+        case ConnectionResetError() | BrokenPipeError() | OSError(errno=None):
+            return _CLOSED
     return "ConnectFailure Unable to connect to the remote server"
 
 

@@ -53,7 +53,7 @@ class Receivers:
         return {
             "BACKSTAY_OUTBOUND_ALLOW": "loopback",
             "BACKSTAY_JOB_IMMEDIATELY": "10ms",
-            "BACKSTAY_JOB_NAMESPACES": f"shop=backstay, legacy=amqp://127.0.0.1:{self.bus.port}",
+            "BACKSTAY_JOB_NAMESPACES": f"shop=backstay, legacy=amqps://127.0.0.1:{self.bus.port}",
             "BACKSTAY_JOB_STORAGE_ENDPOINT": f"{self.storage.url}/{{account}}",
         }
 
@@ -70,7 +70,7 @@ async def receivers(authority: trustme.CA) -> AsyncIterator[Receivers]:
         http_service(refuses_what_is_asked_to_fail) as http,
         http_service(refuses_what_is_asked_to_fail, tls=context) as https,
         http_service(storage_queue.storage) as storage,
-        service_bus() as bus,
+        service_bus(context) as bus,
     ):
         yield Receivers(http, https, storage, bus)
 

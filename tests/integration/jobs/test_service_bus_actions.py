@@ -201,7 +201,7 @@ async def test_a_wrong_key_is_refused_and_neither_it_nor_a_signature_is_told_any
     [
         (MUTE, "Timeout The operation has timed out"),
         (SILENT, "Timeout The operation has timed out"),
-        (GONE, "failed: Conn"),
+        (GONE, "ConnectionClosed The underlying connection was closed unexpectedly"),
         (BREAKS, "ConnectionClosed The underlying connection was closed unexpectedly"),
         (REJECTS, "'amqp:resource-limit-exceeded' The message is not accepted"),
     ],
@@ -228,7 +228,7 @@ async def test_what_is_not_there_is_named(bus: Bus):
 
     assert tried.message == (
         "ServiceBusTopic Action - Message to topic 'none' in namespace 'legacy' failed:"
-        " there is no such topic; it does not exist."
+        " the topic does not exist."
     )
 
 

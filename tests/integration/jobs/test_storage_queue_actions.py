@@ -12,7 +12,7 @@ import pytest
 from backstay.domain.jobs.messages import ADDRESS_REFUSED
 from backstay.domain.jobs.records import EntryStatus
 from tests.support.running_jobs import RunJobs
-from tests.support.service import HttpService, dead_port, never
+from tests.support.service import HttpService, dead_port, http_service, never, says
 from tests.support.storage_queue import ACCOUNT, QUEUE, envelope, storage, token
 
 NONE = {"retryType": "None"}
@@ -138,3 +138,20 @@ async def test_without_the_package_the_history_says_how_to_get_it(
         [entry] = await jobs.attempts(1)
 
     assert "pip install 'backstay[azure]'" in entry.message
+
+
+async def test_neither_a_proxy_nor_a_redirect_leads_the_token_elsewhere(
+    run_jobs: RunJobs, service: HttpService, monkeypatch: pytest.MonkeyPatch
+):
+    async with http_service() as elsewhere:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, elsewhere.url)
+        service.answers = [says(307, Location=f"{elsewhere.url}/{ACCOUNT}/{QUEUE}/messages")]
+
+        async with run_jobs(**at(service.url)) as jobs:
+            await jobs.put(action(token()))
+            [entry] = await jobs.attempts(1)
+
+    assert entry.status is EntryStatus.FAILED
+    assert len(service.asked) == 1
+    assert elsewhere.asked == []

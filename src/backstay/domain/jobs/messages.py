@@ -129,9 +129,7 @@ def service_bus_failed(kind: str, name: str, namespace: str, reason: str) -> str
 
 
 def service_bus_missing(kind: str, name: str, namespace: str) -> str:
-    return (
-        f"{_service_bus(kind, name, namespace)} failed: there is no such {_of_bus(kind)}; it does not exist."
-    )
+    return f"{_service_bus(kind, name, namespace)} failed: the {_of_bus(kind)} does not exist."
 
 
 def service_bus_key_gone(kind: str, name: str, namespace: str) -> str:
