@@ -6,8 +6,10 @@ check with one address and the connection with another.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
+import ssl
 from typing import Any
 
 import aiohttp
@@ -33,6 +35,44 @@ def guarded_connector(outbound: Outbound, *, limit: int) -> aiohttp.TCPConnector
         return socket.socket(family, kind, protocol)
 
     return aiohttp.TCPConnector(limit=limit, socket_factory=opened)
+
+
+async def checked_address(outbound: Outbound, host: str, port: int) -> str:
+    """The address to connect to instead of ``host``: for clients that open their connections themselves.
+
+    The first of them that is allowed. Raises AddressRefused when none is, and OSError when there is none.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for *_, address in found:
+        if outbound.allows(str(address[0])):
+            return str(address[0])
+    raise AddressRefused
+
+
+class NamedTls(ssl.SSLContext):
+    """TLS with a host by its name, when the connection was opened to an address in its stead."""
+
+    host: str
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,  # noqa: FBT001, FBT002  As the library has it.
+        server_hostname: str | bytes | None = None,  # noqa: ARG002  The client's, which is the address.
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        return super().wrap_bio(
+            incoming, outgoing, server_side=server_side, server_hostname=self.host, session=session
+        )
+
+
+def tls_with(host: str) -> ssl.SSLContext:
+    """For one connection: the certificate must be that of ``host``, wherever the connection leads."""
+    context = NamedTls(ssl.PROTOCOL_TLS_CLIENT)
+    context.host = host
+    context.load_default_certs()
+    return context
 
 
 def was_refused(error: Exception) -> bool:

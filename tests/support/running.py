@@ -66,12 +66,16 @@ async def running(
 
 
 async def eventually(
-    look: Callable[[], Awaitable[Value]], holds: Callable[[Value], object], *, what: str = "it"
+    look: Callable[[], Awaitable[Value]],
+    holds: Callable[[Value], object],
+    *,
+    what: str = "it",
+    seconds: float = PATIENCE_SECONDS,
 ) -> Value:
     """Look until ``holds`` says yes to what was seen; that is what comes back."""
     seen: Value | None = None
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(seconds):
             while True:
                 seen = await look()
                 if holds(seen):

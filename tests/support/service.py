@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -35,8 +36,9 @@ def says(status: int, text: str = "", **headers: str) -> Answer:
 class HttpService:
     """Answers with ``answers`` in turn, the last of them for ever, and remembers what it was asked."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, scheme: str = "http") -> None:
         self.port = port
+        self.scheme = scheme
         self.answers: list[Answer] = [fine]
         self.asked: list[web.Request] = []
         self.inside = 0
@@ -45,7 +47,7 @@ class HttpService:
 
     @property
     def url(self) -> str:
-        return f"http://{HOST}:{self.port}"
+        return f"{self.scheme}://{HOST}:{self.port}"
 
     @property
     def open_connections(self) -> int:
@@ -69,16 +71,18 @@ class HttpService:
 
 
 @asynccontextmanager
-async def http_service(*answers: Answer, port: int = 0) -> AsyncIterator[HttpService]:
+async def http_service(
+    *answers: Answer, port: int = 0, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[HttpService]:
     """A service that runs until the context is left; requests that hang are dropped then."""
-    service = HttpService(port)
+    service = HttpService(port, scheme="http" if tls is None else "https")
     service.answers = list(answers) or service.answers
     application = web.Application(client_max_size=1024**3)
     application.router.add_route("*", "/{path:.*}", service.handle)
     runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.01, access_log=None)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, HOST, port)
+        site = web.TCPSite(runner, HOST, port, ssl_context=tls)
         await site.start()
         [(_, service.port)] = runner.addresses
         service.server = runner.server

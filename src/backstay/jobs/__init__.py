@@ -10,7 +10,8 @@ certificates     the certificate that a request shows
 oauth            tokens that requests bear: asked for, kept a while, forgotten
 http_action      sends it, in bounded time and memory
 workflow_action  starts a task
-queue_action     sends to a queue or topic
+queue_action     sends to a queue or topic, Backstay's own
+service_bus_action    sends to one of Azure Service Bus
 storage_queue_action  sends to a queue of Azure Storage
 
     ticker ── due, fire ──▶ store ──▶ scheduler ── runs ──▶ occurrence ── step ──▶ acting ── record ──▶ store

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from backstay.clock import Clock
 from backstay.definitions.ambient import StepContext
 from backstay.definitions.registry import Registry
+from backstay.domain.jobs.brokered import Addressed, Bus, addressed, namespaces_of
 from backstay.domain.jobs.documents import SECRETS_OF
 from backstay.domain.jobs.messages import (
     not_run_here,
     secret_gone,
+    service_bus_key_gone,
+    service_bus_not_installed,
     storage_not_installed,
     storage_token_gone,
     went_wrong,
@@ -55,6 +58,8 @@ class Actor:
         self._clock = clock
         self._workflows = WorkflowAction(store, Door(store, registry, settings=settings, clock=clock))
         self._queues = QueueAction(store, registry, settings=settings, clock=clock)
+        self._namespaces = namespaces_of(settings.job_namespaces)
+        self._outbound = read_outbound(settings.outbound_allow, name="outbound_allow")
         self._http: HttpAction | None = None
 
     async def attempt(
@@ -110,9 +115,7 @@ class Actor:
                 task_id = derived_id(run.occurrence.task_id, which)
                 return await self._workflows.start(action["workflow"], id=task_id)
             case "ServiceBusQueue" | "ServiceBusTopic":
-                task_id = run.occurrence.task_id
-                key = task_id if name is ActionName.MAIN else derived_id(task_id, "error")
-                return await self._queues.send(action, key=key)
+                return await self._message(run, addressed(action), name)
             case "StorageQueue":
                 return await self._storage_queue(run, action["queueMessage"], name, retry)
             case other:
@@ -156,6 +159,28 @@ class Actor:
                 raise NotSent(secret_gone(one))
         return {one: secret for one, secret in found.items() if secret is not None}
 
+    async def _message(self, run: Run, to: Addressed, name: ActionName) -> Tried:
+        task_id = run.occurrence.task_id
+        key = task_id if name is ActionName.MAIN else derived_id(task_id, "error")
+        bus = self._namespaces.get(to.namespace.lower())
+        if bus is None:
+            return await self._queues.send(to, key=key)
+        kept = (await self._secrets(run)).get(f"{_PLACES[name]}.{to.member}.authentication.sasKey")
+        return await self._message_to_azure(to, bus, key=key, secret=kept)
+
+    async def _message_to_azure(self, to: Addressed, bus: Bus, *, key: str, secret: str | None) -> Tried:
+        where = (to.kind, to.name, to.namespace)
+        try:
+            # Of an extra, which not everybody has.
+            from backstay.jobs.service_bus_action import ServiceBusAction  # noqa: PLC0415
+        except ModuleNotFoundError:
+            return Tried(succeeded=False, message=service_bus_not_installed(*where))
+        named = to.message.get("authentication", {}).get("sasKeyName")
+        if named is None or secret is None:
+            return Tried(succeeded=False, message=service_bus_key_gone(*where))
+        sending = ServiceBusAction(timeout=self._settings.job_http_timeout, outbound=self._outbound)
+        return await sending.send(to, bus, key=key, sas=(named, secret))
+
     async def _storage_queue(
         self, run: Run, message: Mapping[str, Any], name: ActionName, retry: int
     ) -> Tried:
@@ -169,7 +194,9 @@ class Actor:
             return Tried(succeeded=False, message=storage_token_gone())
         text = envelope(run, message["message"], attempt=f"{run.occurrence.task_id}/{name}#{retry}")
         sending = StorageQueueAction(
-            endpoint=self._settings.job_storage_endpoint, timeout=self._settings.job_http_timeout
+            endpoint=self._settings.job_storage_endpoint,
+            timeout=self._settings.job_http_timeout,
+            outbound=self._outbound,
         )
         return await sending.send(message, text, token=token)
 
@@ -184,7 +211,7 @@ class Actor:
             self._http = HttpAction(
                 timeout=self._settings.job_http_timeout,
                 connections=self._settings.job_concurrency,
-                outbound=read_outbound(self._settings.outbound_allow, name="outbound_allow"),
+                outbound=self._outbound,
                 proxy=self._settings.outbound_proxy,
                 authority=self._settings.job_oauth_authority,
                 monotonic=self._clock.monotonic,

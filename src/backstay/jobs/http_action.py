@@ -18,7 +18,13 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
-from backstay.domain.jobs.messages import EXCERPT_LENGTH_MAX, http_answered, http_failed, token_failed
+from backstay.domain.jobs.messages import (
+    ADDRESS_REFUSED,
+    EXCERPT_LENGTH_MAX,
+    http_answered,
+    http_failed,
+    token_failed,
+)
 from backstay.domain.outbound import Outbound
 from backstay.jobs.http_request import HttpRequest, NotSent, bearing, host_of, redirected
 from backstay.jobs.oauth import ANSWER_BYTES_MAX, Grant, Tokens
@@ -29,10 +35,6 @@ from backstay.outbound import AddressRefused, guarded_connector, was_refused
 EXCERPT_BYTES_MAX: Final = 4 * EXCERPT_LENGTH_MAX
 # The status is the verdict; for a body that does not come nobody waits long.
 EXCERPT_SECONDS_MAX: Final = 5.0
-
-ADDRESS_REFUSED: Final = (
-    "The address is not public, and this server does not call it; outbound_allow in its settings allows more."
-)
 
 _SUCCESS: Final = range(200, 300)
 #: A charset is a name that the receiver chose, and some of Python's are no charsets at all.

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from backstay.clock import Clock
 from backstay.definitions.registry import Registry
-from backstay.domain.jobs.brokered import AZURE, brokered, namespaces_of
-from backstay.domain.jobs.messages import azure_not_run_here, service_bus_failed, service_bus_sent
+from backstay.domain.jobs.brokered import Addressed, brokered
+from backstay.domain.jobs.messages import service_bus_failed, service_bus_sent
 from backstay.errors import InvalidRequest, QueueFull
 from backstay.jobs.tried import Tried
 from backstay.messaging.exchange import Exchange
 from backstay.settings import Settings
 from backstay.store.base import Store
-
-#: Of each type: the member with the message, and in it that with the name.
-_MEMBERS: Final = {
-    "ServiceBusQueue": ("serviceBusQueueMessage", "queueName"),
-    "ServiceBusTopic": ("serviceBusTopicMessage", "topicPath"),
-}
 
 
 class QueueAction:
@@ -30,25 +24,19 @@ class QueueAction:
         self._registry = registry
         self._settings = settings
         self._clock = clock
-        self._namespaces = namespaces_of(settings.job_namespaces)
         self._exchange: Exchange | None = None
 
-    async def send(self, action: Mapping[str, Any], *, key: str) -> Tried:
+    async def send(self, to: Addressed, *, key: str) -> Tried:
         """Send it under ``key``, unless the job names the message itself.
 
         Raises Unavailable when the store is away: the attempt is then to be made again.
         """
-        kind = action["type"]
-        member, named = _MEMBERS[kind]
-        message = action[member]
-        name, namespace = message[named], message["namespace"]
-        if self._namespaces.get(namespace.lower()) == AZURE:
-            return Tried(succeeded=False, message=azure_not_run_here(kind, name, namespace))
+        where = (to.kind, to.name, to.namespace)
         try:
-            sent_as = await self._sent(name, message, topic=kind == "ServiceBusTopic", key=key)
+            sent_as = await self._sent(to.name, to.message, topic=to.to_topic, key=key)
         except (InvalidRequest, QueueFull) as error:
-            return Tried(succeeded=False, message=service_bus_failed(kind, name, namespace, str(error)))
-        return Tried(succeeded=True, message=service_bus_sent(kind, name, namespace, sent_as))
+            return Tried(succeeded=False, message=service_bus_failed(*where, str(error)))
+        return Tried(succeeded=True, message=service_bus_sent(*where, sent_as))
 
     def close(self) -> None:
         if self._exchange is not None:

@@ -14,12 +14,14 @@ from datetime import timedelta
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-from aiohttp import ClientConnectorDNSError
+from aiohttp import ClientConnectorDNSError, ClientSession, ClientTimeout, DummyCookieJar
 from azure.core.credentials import AzureSasCredential
 from azure.core.exceptions import AzureError, HttpResponseError, ServiceRequestError
+from azure.core.pipeline.transport import AioHttpTransport
 from azure.storage.queue.aio import QueueClient
 
 from backstay.domain.jobs.messages import (
+    ADDRESS_REFUSED,
     status_name,
     storage_account_missing,
     storage_failed,
@@ -27,7 +29,9 @@ from backstay.domain.jobs.messages import (
     storage_sent,
 )
 from backstay.domain.jobs.occurrences import Run
+from backstay.domain.outbound import Outbound
 from backstay.jobs.tried import Tried
+from backstay.outbound import guarded_connector, was_refused
 
 # It becomes part of a host's name: nothing else may come of it than the name of an account.
 _ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
@@ -44,8 +48,9 @@ _OPENING: Final = (
 class StorageQueueAction:
     """An attempt is one request, with a time limit; the package's own retries are off."""
 
-    def __init__(self, *, endpoint: str, timeout: timedelta) -> None:
+    def __init__(self, *, endpoint: str, timeout: timedelta, outbound: Outbound) -> None:
         self._endpoint = endpoint
+        self._outbound = outbound
         self._seconds = timeout.total_seconds()
 
     async def send(self, message: Mapping[str, Any], text: str, *, token: str) -> Tried:
@@ -53,7 +58,11 @@ class StorageQueueAction:
         if _ACCOUNT.fullmatch(account) is None:
             return Tried(succeeded=False, message=storage_account_missing(account, queue))
         try:
-            async with asyncio.timeout(self._seconds), self._client(account, queue, token) as client:
+            async with (
+                asyncio.timeout(self._seconds),
+                self._session() as session,
+                self._client(account, queue, token, session) as client,
+            ):
                 await client.send_message(text)
         except TimeoutError:
             said = storage_failed(account, queue, "Timeout The operation has timed out")
@@ -66,11 +75,21 @@ class StorageQueueAction:
             return Tried(succeeded=True, message=storage_sent(account, queue))
         return Tried(succeeded=False, message=said)
 
-    def _client(self, account: str, queue: str, token: str) -> QueueClient:
+    def _session(self) -> ClientSession:
+        """What the package would open by itself goes wherever a name leads; this one is guarded."""
+        return ClientSession(
+            connector=guarded_connector(self._outbound, limit=1),
+            cookie_jar=DummyCookieJar(),
+            timeout=ClientTimeout(total=None),
+            auto_decompress=False,
+        )
+
+    def _client(self, account: str, queue: str, token: str, session: ClientSession) -> QueueClient:
         return QueueClient(
             self._endpoint.replace("{account}", account),
             queue,
             AzureSasCredential(token.removeprefix("?")),
+            transport=AioHttpTransport(session=session, session_owner=False, use_env_settings=False),
             retry_total=0,
             permit_redirects=False,
             logging_enable=False,
@@ -111,6 +130,8 @@ def _reason(error: AzureError, account: str, queue: str) -> str:
             return storage_queue_missing(queue, account)
         told = code if _CODE.fullmatch(code) else ""
         return storage_failed(account, queue, f"'{status_name(error.status_code)}' {told}".rstrip())
+    if isinstance(error.__cause__, Exception) and was_refused(error.__cause__):
+        return storage_failed(account, queue, f"ConnectFailure {ADDRESS_REFUSED}")
     if isinstance(error.__cause__, ClientConnectorDNSError):
         return storage_account_missing(account, queue)
     if isinstance(error, ServiceRequestError):

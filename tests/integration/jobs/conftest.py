@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from backstay import App
 from tests.support.databases import Database
@@ -38,3 +40,12 @@ def run_jobs(app: App, database: Database) -> RunJobs:
             yield jobs
 
     return run
+
+
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> trustme.CA:
+    """One that this machine trusts."""
+    made = trustme.CA()
+    made.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    return made

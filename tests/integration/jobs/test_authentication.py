@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -33,15 +32,6 @@ TOKEN = '{"access_token": "t0ken", "expires_in": "3600"}'
 def asking(url: str, authentication: dict[str, Any], kind: str = "Http") -> dict[str, Any]:
     request = {"uri": url, "method": "GET", "authentication": authentication}
     return {"type": kind, "request": request, "retryPolicy": NONE}
-
-
-@pytest.fixture
-def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> trustme.CA:
-    """One that this machine trusts."""
-    made = trustme.CA()
-    made.cert_pem.write_to_path(tmp_path / "ca.pem")
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    return made
 
 
 @asynccontextmanager

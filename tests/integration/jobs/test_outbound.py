@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from backstay import App, Outbound
+from backstay.domain.jobs.messages import ADDRESS_REFUSED
 from backstay.domain.outbound import read_outbound
 from backstay.errors import HttpUnavailable
-from backstay.jobs.http_action import ADDRESS_REFUSED, HttpAction
+from backstay.jobs.http_action import HttpAction
 from backstay.jobs.http_request import HttpRequest, NotSent, checked_target
 from backstay.jobs.tried import Tried
 from tests.support.service import HttpService, says

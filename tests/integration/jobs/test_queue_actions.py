@@ -89,7 +89,7 @@ async def test_a_topic_gives_the_message_to_the_subscriptions_that_match(app: Ap
             "topic 'none' in namespace 'shop' failed: there is no topic 'none' in this store; declare it",
         ),
         (to_queue("no name"), "name of the queue is 'no name'; an id has"),
-        (to_queue(namespace="Legacy"), "does not send to Azure Service Bus; map the namespace to backstay"),
+        (to_queue(namespace="Legacy"), "Azure wants to know who sends it; write authentication"),
     ],
 )
 async def test_what_cannot_be_sent_is_a_failed_attempt_that_names_the_remedy(

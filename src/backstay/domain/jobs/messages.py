@@ -16,6 +16,11 @@ HEADERS_LENGTH_MAX: Final = 4_096
 #: Of any other text that somebody else wrote.
 _REASON_LENGTH_MAX: Final = 1_024
 
+#: Of a connection that the guard stopped.
+ADDRESS_REFUSED: Final = (
+    "The address is not public, and this server does not call it; outbound_allow in its settings allows more."
+)
+
 #: Statuses as .NET names them; it has no name for others, and writes the number.
 _STATUS_NAMES: Final = {
     100: "Continue",
@@ -123,16 +128,30 @@ def service_bus_failed(kind: str, name: str, namespace: str, reason: str) -> str
     return f"{_service_bus(kind, name, namespace)} failed: {_kept(reason)}"
 
 
-def azure_not_run_here(kind: str, name: str, namespace: str) -> str:
+def service_bus_missing(kind: str, name: str, namespace: str) -> str:
+    return f"{_service_bus(kind, name, namespace)} failed: the {_of_bus(kind)} does not exist."
+
+
+def service_bus_key_gone(kind: str, name: str, namespace: str) -> str:
     return (
-        f"{_service_bus(kind, name, namespace)} failed: this release does not send to Azure Service Bus;"
-        " map the namespace to backstay in job_namespaces."
+        f"{_service_bus(kind, name, namespace)} failed: Azure wants to know who sends it;"
+        " write authentication with sasKeyName and sasKey into the job."
     )
 
 
+def service_bus_not_installed(kind: str, name: str, namespace: str) -> str:
+    return (
+        f"{_service_bus(kind, name, namespace)} failed: this process lacks a package;"
+        " pip install 'backstay[azure]'"
+    )
+
+
+def _of_bus(kind: str) -> str:
+    return "queue" if kind == "ServiceBusQueue" else "topic"
+
+
 def _service_bus(kind: str, name: str, namespace: str) -> str:
-    what = "queue" if kind == "ServiceBusQueue" else "topic"
-    return f"{kind} Action - Message to {what} '{_kept(name)}' in namespace '{_kept(namespace)}'"
+    return f"{kind} Action - Message to {_of_bus(kind)} '{_kept(name)}' in namespace '{_kept(namespace)}'"
 
 
 def storage_sent(account: str, queue: str) -> str:
