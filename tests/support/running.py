@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from backstay import App, Retry, TaskFailed
 from backstay.client import Client
 from backstay.clock import Clock, SystemClock
+from backstay.domain.instants import micros_in
 from backstay.errors import UnknownTask
 from backstay.runtime import Running
 from backstay.settings import Settings
@@ -49,6 +50,9 @@ class LeapingClock(SystemClock):
 
     def now(self) -> datetime:
         return super().now() + self._left_out
+
+    def micros(self) -> int:
+        return super().micros() + micros_in(self._left_out)
 
     def leap(self, time: timedelta) -> None:
         self._left_out += time
