@@ -10,7 +10,7 @@ import dataclasses
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
@@ -22,6 +22,7 @@ from backstay.domain.message import DELIVERIES_MOST, LOCK_LEAST, LOCK_MOST
 from backstay.domain.outbound import read_outbound
 from backstay.domain.ownership import MEMBERS_MOST, ordinal_of
 from backstay.domain.recurrence import IMMEDIATELY
+from backstay.domain.sealing import keys_in
 from backstay.errors import InvalidRequest, InvalidSetting
 
 PREFIX: Final = "BACKSTAY_"
@@ -88,6 +89,9 @@ class Settings:
     job_namespaces: str = ""
     # Where the queues of a storage account are; other clouds and emulators have them elsewhere.
     job_storage_endpoint: str = "https://{account}.queue.core.windows.net"
+    # What seals secrets of jobs: keys with commas between, of which the first one seals; or a file of them.
+    secret_key: str = field(default="", repr=False)
+    secret_key_file: str = ""
     # How long jobs that are over are kept, and what became of occurrences; and how much of that.
     job_retention: timedelta = timedelta(days=60)
     job_history_retention: timedelta = timedelta(days=60)
@@ -127,6 +131,10 @@ class Settings:
         if not self.job_oauth_authority.startswith(("https://", "http://")):
             raise InvalidSetting("job_oauth_authority is no address; write https:// and a host")
         self._check_job_receivers()
+        try:
+            keys_in(self.secret_key)
+        except InvalidRequest as error:
+            raise InvalidSetting(f"secret_key {error}") from None
         if self.inline_bytes_max > self.payload_bytes_max:
             raise InvalidSetting(
                 f"inline_bytes_max {self.inline_bytes_max:,} must not exceed"
@@ -180,7 +188,8 @@ class Settings:
         return cls(**{name: _parsed(name, value) for name, value in values.items()})
 
 
-_KINDS: Final = {field.name: type(field.default) for field in dataclasses.fields(Settings)}
+_KINDS: Final = {one.name: type(one.default) for one in dataclasses.fields(Settings)}
+_HIDDEN: Final = {one.name for one in dataclasses.fields(Settings) if not one.repr}
 _LEAST: Final = {
     "store_connections": 1,
     "recoveries_max": 1,
@@ -256,7 +265,8 @@ def _parsed(name: str, value: Any) -> Any:
     except InvalidRequest as error:
         raise InvalidSetting(str(error)) from error
     if not isinstance(value, str):
-        raise InvalidSetting(f"{name} is {value!r}; it must be text")
+        shown = "something else" if name in _HIDDEN else repr(value)
+        raise InvalidSetting(f"{name} is {shown}; it must be text")
     return value
 
 
