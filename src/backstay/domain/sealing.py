@@ -26,6 +26,7 @@ NONCE_BYTES: Final = 12
 #: So many keys are known at once: one that seals, and those that sealed before it.
 KEYS_MAX: Final = 16
 
+_ALTERED: Final = "it was altered, or belongs to something else"
 _ID_LENGTH: Final = 16
 _SEALED: Final = re.compile(rf"{VERSION}\.([0-9a-f]{{{_ID_LENGTH}}})\.[A-Za-z0-9_=-]+")
 
@@ -103,10 +104,14 @@ def unseal(sealed: str, belonging: Belonging, *, key: SecretKey) -> str:
 
     bound = _bound(key_id_of(sealed), belonging)
     try:
-        body = urlsafe_b64decode(sealed.rpartition(".")[2])
+        written = sealed.rpartition(".")[2].encode()
+        body = urlsafe_b64decode(written)
+        # One seal has one spelling: whatever else decodes to it was altered.
+        if urlsafe_b64encode(body) != written:
+            raise SecretUnopened(_ALTERED)
         return AESGCM(key.material).decrypt(body[:NONCE_BYTES], body[NONCE_BYTES:], bound).decode()
     except (InvalidTag, ValueError):
-        raise SecretUnopened("it was altered, or belongs to something else") from None
+        raise SecretUnopened(_ALTERED) from None
 
 
 def _bound(key_id: str, belonging: Belonging) -> bytes:
