@@ -39,7 +39,7 @@ def everything_in(database: Database) -> str:
     text = "".join(repr(database.rows(f"SELECT * FROM {name}")) for (name,) in names)
     if isinstance(database, SqliteDatabase):
         for file in database.path.parent.glob(f"{database.path.name}*"):
-            text += file.read_bytes().decode("latin-1")
+            text += file.read_bytes().decode("latin-1") if file.is_file() else ""
     return text
 
 

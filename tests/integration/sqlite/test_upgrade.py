@@ -134,12 +134,12 @@ async def test_a_store_that_knew_no_jobs_takes_some(wrote: Callable[[int, str], 
 async def test_secrets_in_plain_text_are_sealed_and_leave_no_trace_in_the_file(
     wrote: Callable[[int, str], Path],
 ):
-    job = "1, 1, 'j', 'j', 'uid1', 1, 'enabled', 'one', 'skip', 0, 0, 0, 0, 0, 0, 0, '{}'"
     old_file = wrote(
         BEFORE_SEALS,
-        f"""
+        """
 INSERT INTO job (key, collection_key, name, name_folded, uid, generation, state, catch_up, overlap,
-                 created_at, updated_at, occurrences, executions, failures, faults, entries, definition) VALUES ({job});
+                 created_at, updated_at, occurrences, executions, failures, faults, entries, definition)
+VALUES (1, 1, 'j', 'j', 'uid1', 1, 'enabled', 'one', 'skip', 0, 0, 0, 0, 0, 0, 0, '{}');
 INSERT INTO job_secret VALUES (1, 'action.queueMessage.sasToken', 'pl4nted');
 """,
     )
