@@ -7,6 +7,7 @@ BackstayError
 │   ├── InvalidId                an id does not fit the pattern
 │   ├── InvalidInput             a value does not fit the declared type, or has no JSON form
 │   │   └── NotJson                  a text is not JSON
+│   ├── SecretUnopened           a secret of a job cannot be opened; it has to be written again
 │   ├── InvalidJob               a member of a job's, or a collection's, definition is wrong
 │   ├── PayloadTooLarge          a value is larger than the payload limit
 │   ├── Unknown                  what it names is not there
@@ -41,6 +42,7 @@ BackstayError
 │   └── JournalMismatch          the workflow no longer fits what it did before
 ├── Unavailable              wait: the same call may succeed later
 │   ├── StoreUnavailable         the state store cannot be reached or written
+│   ├── SecretKeyMissing         there is no key to seal a secret with, or it cannot be used
 │   ├── StoreFull                the disk, or the configured size, is full
 │   ├── StreamFull               a stream has no room, and nothing may be forgotten yet
 │   ├── QuarantineFull           a group has set aside as many events as it may
@@ -90,6 +92,16 @@ class InvalidInput(InvalidRequest):
 
 class NotJson(InvalidInput):
     """What was to be JSON is not."""
+
+
+class SecretUnopened(InvalidRequest):
+    """A secret of a job cannot be opened; ``reason`` says why, and never what it is."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"a secret of the job cannot be opened: {reason}; give back the key, or write the secret again"
+        )
+        self.reason = reason
 
 
 class InvalidJob(InvalidRequest):
@@ -379,6 +391,10 @@ class Unavailable(BackstayError):
 
 class StoreUnavailable(Unavailable):
     """The state store cannot be reached or written."""
+
+
+class SecretKeyMissing(Unavailable):
+    """A secret is to be sealed, and there is no key that can be used: whoever runs the process gives one."""
 
 
 class StoreFull(StoreUnavailable):

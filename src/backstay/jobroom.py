@@ -5,7 +5,7 @@ What it gives back is what the REST API answers: documents, in which there is ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import uuid4
@@ -29,14 +29,16 @@ from backstay.domain.jobs.records import (
 )
 from backstay.domain.jobs.records import Collection as JobCollection
 from backstay.domain.jobs.rendering import rendered_entry, rendered_job
-from backstay.domain.target import collection_target, job_target
+from backstay.domain.target import SECRETS_TARGET, collection_target, job_target
 from backstay.domain.task import NewTask
 from backstay.errors import InvalidRequest, UnknownCollection, UnknownJob
 from backstay.settings import Settings
-from backstay.store.jobs import CollectionSeen, Jobs, JobSeen
+from backstay.store.jobs import CollectionSeen, Jobs, JobSeen, Place, Resealed
 
 #: What one list gives at most. No collection has more jobs.
 LISTED_MAX: Final = 1_000
+#: So many secrets are sealed anew in one transaction.
+RESEALED_MAX: Final = 500
 #: What a list of entries gives unless told otherwise.
 ENTRIES_USUAL: Final = 500
 
@@ -223,6 +225,20 @@ class Jobroom:
         act = self._act("run", job_target(collection.name, name))
         await self._jobs.run(collection, name, decide, act=act, now=now)
         return entered[-1]
+
+    async def reseal(self) -> AsyncIterator[Resealed]:
+        """Seal all secrets with the key that seals now, some at a time; what became of those.
+
+        Whoever writes or runs jobs meanwhile is not in the way. Raises SecretKeyMissing.
+        """
+        act: Act | None = self._act("reseal", SECRETS_TARGET)
+        after: Place | None = None
+        while True:
+            done = await self._jobs.reseal(after, limit=RESEALED_MAX, act=act, now=self._clock.now())
+            yield done
+            if done.after is None:
+                return
+            act, after = None, done.after
 
     async def history(
         self,

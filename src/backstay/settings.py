@@ -22,6 +22,7 @@ from backstay.domain.message import DELIVERIES_MOST, LOCK_LEAST, LOCK_MOST
 from backstay.domain.outbound import read_outbound
 from backstay.domain.ownership import MEMBERS_MOST, ordinal_of
 from backstay.domain.recurrence import IMMEDIATELY
+from backstay.domain.sealing import keys_in
 from backstay.errors import InvalidRequest, InvalidSetting
 
 PREFIX: Final = "BACKSTAY_"
@@ -93,6 +94,9 @@ class Settings:
     job_namespaces: str = ""
     # Where the queues of a storage account are; other clouds and emulators have them elsewhere.
     job_storage_endpoint: str = "https://{account}.queue.core.windows.net"
+    # What seals secrets of jobs: keys with commas between, of which the first one seals; or a file of them.
+    secret_key: str = field(default="", repr=False)
+    secret_key_file: str = ""
     # How long jobs that are over are kept, and what became of occurrences; and how much of that.
     job_retention: timedelta = timedelta(days=60)
     job_history_retention: timedelta = timedelta(days=60)
@@ -130,6 +134,10 @@ class Settings:
         self._check_assignment()
         self._check_outbound()
         self._check_job_receivers()
+        try:
+            keys_in(self.secret_key)
+        except InvalidRequest as error:
+            raise InvalidSetting(f"secret_key {error}") from None
         if self.inline_bytes_max > self.payload_bytes_max:
             raise InvalidSetting(
                 f"inline_bytes_max {self.inline_bytes_max:,} must not exceed"
@@ -190,7 +198,8 @@ class Settings:
         return cls(**{name: _parsed(name, value) for name, value in values.items()})
 
 
-_KINDS: Final = {field.name: type(field.default) for field in dataclasses.fields(Settings)}
+_KINDS: Final = {one.name: type(one.default) for one in dataclasses.fields(Settings)}
+_HIDDEN: Final = {one.name for one in dataclasses.fields(Settings) if not one.repr}
 _LEAST: Final = {
     "store_connections": 1,
     "recoveries_max": 1,
@@ -266,7 +275,8 @@ def _parsed(name: str, value: Any) -> Any:
     except InvalidRequest as error:
         raise InvalidSetting(str(error)) from error
     if not isinstance(value, str):
-        raise InvalidSetting(f"{name} is {value!r}; it must be text")
+        shown = "something else" if name in _HIDDEN else repr(value)
+        raise InvalidSetting(f"{name} is {shown}; it must be text")
     return value
 
 

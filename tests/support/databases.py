@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
+from base64 import b64encode
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -17,6 +18,7 @@ import psycopg
 from backstay.store.base import Store
 from backstay.store.postgres import PostgresStore
 from backstay.store.sqlite import SqliteStore
+from backstay.vault import Vault
 from tests.support.postgres import PostgresServer, schema_name
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ else:
 
 Kind = TypeVar("Kind", bound=Store)
 Row = tuple[Any, ...]
+
+#: What seals secrets of jobs on a server, where no file of keys is made by itself.
+SECRET_KEY = b64encode(b"a key that every test may know!!").decode()
 
 #: Where everything is that a task consists of, and who works on it.
 TABLES = ("task", "step", "signal", "payload", "instance")
@@ -50,6 +55,9 @@ class Database(ABC):
         """A store that does what ``kind`` says, and everything else as always."""
         store: Kind = type(kind.__name__, (kind, self._kind), {})(self.url)
         return store
+
+    #: Settings with which an application on it can keep secrets of jobs.
+    sealing: ClassVar[dict[str, str]] = {}
 
     @abstractmethod
     def heir(self, *, lease: str = "1s") -> dict[str, str]:
@@ -118,6 +126,8 @@ class SqliteDatabase(Database):
 class PostgresDatabase(Database):
     """A schema of a server that others use, too."""
 
+    sealing: ClassVar = {"secret_key": SECRET_KEY}
+
     _kind: ClassVar = PostgresStore
 
     def __init__(self, server: PostgresServer, look: psycopg.Connection) -> None:
@@ -127,6 +137,9 @@ class PostgresDatabase(Database):
         #: To ask and to prepare with; not one of the store's own.
         self.look = look
         self._others: list[PostgresDatabase] = []
+
+    def store(self, **options: Any) -> Store:
+        return super().store(**{"vault": Vault(SECRET_KEY), **options})
 
     def heir(self, *, lease: str = "1s") -> dict[str, str]:
         return {"heartbeat": "250ms", "lease": lease, "supervisor_period": "100ms"}

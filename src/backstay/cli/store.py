@@ -11,6 +11,7 @@ import typer
 
 from backstay.cli.access import JsonOption, StoreOption
 from backstay.cli.render import console, print_json, say
+from backstay.cli.store_keys import rotate_key
 from backstay.cli.tables import fact_grid, supervisor_facts
 from backstay.client import Client
 from backstay.clock import SystemClock
@@ -73,6 +74,9 @@ def migrate(store: StoreOption = None, json: JsonOption = False) -> None:
         say(f"created the store {done.store} with schema {done.schema}")
     else:
         say(f"the store {done.store} is up to date with schema {done.schema}")
+
+
+commands.command("rotate-key")(rotate_key)
 
 
 @commands.command("check")

@@ -5,7 +5,12 @@ Whoever acts on a thing takes up the alerts that tell of it: both must call it t
 
 from __future__ import annotations
 
+from typing import Final
+
 from backstay.domain.control import Subject
+
+#: All secrets of jobs together.
+SECRETS_TARGET: Final = "store:secrets"
 
 
 def task_target(task_id: str) -> str:

@@ -15,6 +15,7 @@ from backstay.domain.jobs.documents import SECRETS_OF
 from backstay.domain.jobs.messages import (
     not_run_here,
     secret_gone,
+    secret_unopened,
     service_bus_key_gone,
     service_bus_not_installed,
     storage_not_installed,
@@ -25,7 +26,7 @@ from backstay.domain.jobs.occurrences import Run
 from backstay.domain.jobs.records import ActionName, EntryStatus, HistoryEntry
 from backstay.domain.outbound import read_outbound
 from backstay.domain.task import derived_id
-from backstay.errors import Unavailable
+from backstay.errors import SecretUnopened, Unavailable
 from backstay.jobs.certificates import identified
 from backstay.jobs.http_request import HttpRequest, NotSent, identifying, request_of
 from backstay.jobs.oauth import Grant
@@ -100,6 +101,8 @@ class Actor:
             return await self._done(run, action, name, retry)
         except Unavailable:
             raise
+        except SecretUnopened as error:
+            return Tried(succeeded=False, message=secret_unopened(action["type"], error.reason))
         except Exception as error:  # noqa: BLE001
             # Whatever somebody wrote into a job, it costs its attempts and nothing else. What was raised may
             # show anything, and the history is for everybody to read.

@@ -89,7 +89,11 @@ class HttpAction:
 
     async def _followed(self, request: HttpRequest) -> tuple[int, Tried]:
         while True:
-            answer = await self._exchange(request)
+            try:
+                answer = await self._exchange(request)
+            except NotSent as error:
+                # It may say where a receiver wanted us to go.
+                raise NotSent(request.without_secrets(error.message)) from None
             if not isinstance(answer, HttpRequest):
                 return answer
             request = answer
@@ -114,7 +118,9 @@ class HttpAction:
             if following is not None:
                 return following
             body = await _excerpt(response)
-            message = http_answered(request.host, response.status, response.headers.items(), body)
+            # First hidden, then cut: half a secret is one too.
+            headers = [(name, request.without_secrets(value)) for name, value in response.headers.items()]
+            message = http_answered(request.host, response.status, headers, request.without_secrets(body))
             return response.status, Tried(succeeded=response.status in _SUCCESS, message=message)
 
     async def _token(self, grant: Grant) -> str:

@@ -9,13 +9,16 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
+from backstay.domain import jsontext
 from backstay.domain.jobs.messages import http_failed
 from backstay.domain.jobs.occurrences import Run
 from backstay.domain.recurrence import Moment
 
 REDIRECTS_MAX: Final = 5
+#: Anything shorter is in every text by chance: to hide it would make a history unreadable, and tell what it is.
+HIDDEN_LENGTH_MIN: Final = 4
 
 #: They belong to the connection, or are made here.
 _NOT_THEIRS: Final = frozenset(
@@ -50,6 +53,14 @@ class HttpRequest:
     redirects: int = 0
     #: By which the job shows who it is; only where the job itself leads.
     identity: ssl.SSLContext | None = field(default=None, repr=False)
+    #: What nobody is to read in the history: receivers do echo requests.
+    hidden: tuple[str, ...] = field(default=(), repr=False)
+
+    def without_secrets(self, text: str) -> str:
+        """``text`` without what this request keeps secret."""
+        for secret in self.hidden:
+            text = text.replace(secret, "[hidden]")
+        return text
 
     @property
     def headers(self) -> dict[str, str]:
@@ -108,6 +119,7 @@ def request_of(run: Run, action: Mapping[str, Any], *, key: str, attempt: str, p
     if authentication.get("type") == "Basic":
         theirs = {name: value for name, value in theirs.items() if name.lower() != "authorization"}
         theirs["Authorization"] = _basic(authentication["username"], password)
+    hidden = _spellings(password, f"{authentication.get('username', '')}:{password}") if password else ()
     body = given.get("body")
     checked_target(given["uri"])
     return HttpRequest(
@@ -116,13 +128,14 @@ def request_of(run: Run, action: Mapping[str, Any], *, key: str, attempt: str, p
         body=None if body is None else body.encode(),
         theirs=theirs,
         ours=_told(run, key=key, attempt=attempt),
+        hidden=hidden,
     )
 
 
 def bearing(request: HttpRequest, token: str) -> HttpRequest:
     """With a token, whatever the job's own headers say."""
     theirs = {**_without(request.theirs, "authorization"), "Authorization": f"Bearer {token}"}
-    return replace(request, theirs=theirs)
+    return replace(request, theirs=theirs, hidden=(*request.hidden, *_spellings(token)))
 
 
 def identifying(request: HttpRequest, identity: ssl.SSLContext) -> HttpRequest:
@@ -136,6 +149,16 @@ def identifying(request: HttpRequest, identity: ssl.SSLContext) -> HttpRequest:
 
 def _basic(username: str, password: str) -> str:
     return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
+
+
+def _spellings(*secrets: str) -> tuple[str, ...]:
+    """In every way in which a receiver might say them; the longest first, so that no half of one is left."""
+    spelled: set[str] = set()
+    for secret in secrets:
+        encoded = base64.b64encode(secret.encode())
+        spelled |= {secret, encoded.decode(), encoded.rstrip(b"=").decode(), quote(secret, safe="")}
+        spelled |= {jsontext.written(secret).decode()[1:-1], quote(encoded, safe="")}
+    return tuple(sorted((one for one in spelled if len(one) >= HIDDEN_LENGTH_MIN), key=len, reverse=True))
 
 
 def _told(run: Run, *, key: str, attempt: str) -> dict[str, str]:

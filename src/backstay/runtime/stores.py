@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
+from pathlib import Path
 
 from backstay.client import Client
 from backstay.clock import Clock, SystemClock
@@ -14,21 +15,35 @@ from backstay.domain.instants import micros_in
 from backstay.errors import InvalidSetting
 from backstay.messaging.logs import log_of
 from backstay.settings import Settings
+from backstay.sql.sqlite.connection import path_of
 from backstay.store.base import Store
 from backstay.store.sqlite import SqliteStore
+from backstay.store.sqlite.store import key_path
+from backstay.vault import KeyFile, Vault
 
 
 def open_store(settings: Settings) -> Store:
     """The store that ``settings.store`` names; not connected yet."""
     scheme = settings.store.split(":", 1)[0]
     if scheme == "sqlite":
-        return SqliteStore(settings.store, inline_bytes_max=settings.inline_bytes_max)
+        return SqliteStore(
+            settings.store, inline_bytes_max=settings.inline_bytes_max, vault=vault_of(settings)
+        )
     if scheme in ("postgresql", "postgres"):
         return _postgres(settings)
     raise InvalidSetting(
         f"store has the scheme {scheme!r}; known: sqlite (sqlite:///relative.db, sqlite:////absolute.db)"
         " and postgresql (postgresql://user@host:port/database)"
     )
+
+
+def vault_of(settings: Settings) -> Vault:
+    """The keys that seal and open secrets of jobs. Where hosts share a store none makes a file by itself."""
+    is_file = settings.store.startswith("sqlite:")
+    path = settings.secret_key_file
+    if not path and is_file:
+        path = str(key_path(path_of(settings.store)))
+    return Vault(settings.secret_key, KeyFile(Path(path), may_make=is_file) if path else None)
 
 
 def store_label(settings: Settings) -> str:
@@ -55,6 +70,7 @@ def _postgres(settings: Settings) -> Store:
         inline_bytes_max=settings.inline_bytes_max,
         connections=settings.store_connections,
         accept_data_loss=settings.accept_data_loss,
+        vault=vault_of(settings),
     )
 
 

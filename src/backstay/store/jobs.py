@@ -5,14 +5,15 @@ the outcome: two who change the same collection do so one after the other, so th
 A decision is pure: it may be asked again before its outcome is written. Instants are claimed by comparison:
 ``fire`` writes only where the job is still as it was seen.
 
-Secrets lie apart. Of all records that are given here only those that a decision sees hold them.
+Secrets lie apart, and sealed. Of all records that are given here only those that a decision sees hold them;
+one that cannot be opened is LOST there, and left as it is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -94,6 +95,23 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     final: bool = False
 
 
+class Place(NamedTuple):
+    """Where a secret is kept; they are in this order."""
+
+    job_key: int
+    place: str
+
+
+class Resealed(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of some secrets that were to be sealed anew."""
+
+    sealed: int = 0
+    # No key opens them.
+    unopened: int = 0
+    # Where to go on; None: those were all.
+    after: Place | None = None
+
+
 class Jobs(Protocol):
     """Each method is one transaction: it happens entirely or not at all."""
 
@@ -149,8 +167,19 @@ class Jobs(Protocol):
         whatever ``decide`` raises.
         """
 
-    async def secrets(self, job_key: int, *, uid: str) -> dict[str, str]:
-        """Of a job that is still there, for its action; nobody else is given them. Else nothing."""
+    async def secrets(self, job_key: int, *, uid: str) -> Mapping[str, str]:
+        """Of a job that is still there, for its action; nobody else is given them. Else nothing.
+
+        To ask for one that cannot be opened raises SecretUnopened.
+        """
+
+    async def reseal(
+        self, after: Place | None = None, *, limit: int, act: Act | None = None, now: datetime
+    ) -> Resealed:
+        """Seal with the key that seals now what another one sealed, of the next ``limit`` secrets.
+
+        What cannot be opened stays as it is. Raises SecretKeyMissing.
+        """
 
     # Instants
 

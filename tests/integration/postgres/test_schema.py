@@ -22,6 +22,7 @@ from backstay.store.postgres.schema import migrate
 from backstay.store.postgres.tables import Tables
 from backstay.store.postgres.url import address_of
 from backstay.testing.records import NOON, a_step, a_task, replace
+from backstay.vault import Vault
 from tests.support.postgres import PostgresServer, schema_name
 
 FRAGMENTS = {
@@ -69,7 +70,7 @@ async def tables(postgres: PostgresServer, postgres_url: str) -> AsyncIterator[T
     tables = Tables(
         connection, {name: numbered(sql) for name, sql in queries.items()}, inline_bytes_max=10_000
     )
-    await migrate(tables, address)
+    await migrate(tables, address, vault=Vault())
     yield tables
     await connection.close()
 

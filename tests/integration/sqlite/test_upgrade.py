@@ -24,6 +24,8 @@ from backstay.testing.promises.mail import Mail, ids
 BEFORE_BOUNDS = 6
 #: The last one before readers shared a partition.
 BEFORE_SLOTS = 8
+#: The last one before secrets were sealed.
+BEFORE_SEALS = 10
 #: The last one before there were jobs.
 BEFORE_JOBS = 9
 
@@ -127,3 +129,24 @@ async def test_a_store_that_knew_no_jobs_takes_some(wrote: Callable[[int, str], 
     assert (await calendar.fired()).occurrences == 1
     assert len(await store.groups.standings("orders")) == 2
     await store.close()
+
+
+async def test_secrets_in_plain_text_are_sealed_and_leave_no_trace_in_the_file(
+    wrote: Callable[[int, str], Path],
+):
+    old_file = wrote(
+        BEFORE_SEALS,
+        """
+INSERT INTO job (key, collection_key, name, name_folded, uid, generation, state, catch_up, overlap,
+                 created_at, updated_at, occurrences, executions, failures, faults, entries, definition)
+VALUES (1, 1, 'j', 'j', 'uid1', 1, 'enabled', 'one', 'skip', 0, 0, 0, 0, 0, 0, 0, '{}');
+INSERT INTO job_secret VALUES (1, 'action.queueMessage.sasToken', 'pl4nted');
+""",
+    )
+    store = SqliteStore(f"sqlite:///{old_file}")
+    await store.open()
+
+    assert await store.jobs.secrets(1, uid="uid1") == {"action.queueMessage.sasToken": "pl4nted"}
+    files = b"".join(file.read_bytes() for file in old_file.parent.glob("old.db*"))
+    await store.close()
+    assert b"pl4nted" not in files

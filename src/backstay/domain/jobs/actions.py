@@ -14,9 +14,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from backstay.domain.jobs.certificates import checked_certificate, pfx_bytes
+from backstay.domain.jobs.certificates import TOLD, checked_certificate, pfx_bytes
 from backstay.domain.jobs.merging import Json
 from backstay.domain.jobs.readers import Reader, choice, members, text, texts, truth
+from backstay.domain.jobs.records import LOST
 from backstay.domain.jobs.retrying import read_retry_policy
 from backstay.domain.recurrence import read_moment, read_span
 from backstay.domain.task import ATTRIBUTE_LENGTH_MAX, ATTRIBUTES_MAX, check_id
@@ -126,12 +127,21 @@ def _authentication(value: Mapping[str, Any], field: str) -> Json:
     readers = _AUTHENTICATIONS[kind]
     read = members(value, field, readers, needed=" ".join(readers))
     # What a certificate says of itself is read from it each time, so that it is never that of another.
-    said = checked_certificate(read, field) if kind == "ClientCertificate" else {}
+    said = _said(value, read, field) if kind == "ClientCertificate" else {}
     return {**read, **said, "type": kind}
+
+
+def _said(value: Mapping[str, Any], read: Json, field: str) -> Json:
+    if read["pfx"] is LOST:
+        # What it said when it was written.
+        return {name: value[name] for name in TOLD if name in value}
+    return {} if read["password"] is LOST else checked_certificate(read, field)
 
 
 def _base64(value: Any, field: str) -> str:
     written: str = text()(value, field)
+    if written is LOST:
+        return written
     try:
         pfx_bytes(written)
     except ValueError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from backstay.domain.recurrence import Moment
 from backstay.errors import InvalidJob
@@ -78,6 +78,15 @@ def told(certificate: Certificate) -> dict[str, str]:
         "certificateExpiration": expires,
         "certificateSubjectName": subject,
     }
+
+
+#: The names of what is told.
+TOLD: Final = (
+    "certificateThumbprint",
+    "certificateExpirationDate",
+    "certificateExpiration",
+    "certificateSubjectName",
+)
 
 
 def checked_certificate(authentication: Mapping[str, Any], field: str) -> dict[str, str]:

@@ -200,6 +200,13 @@ def secret_gone(name: str) -> str:
     return f"Http Action - The request is not sent: its {name} is gone, with the job or by a change of it."
 
 
+def secret_unopened(kind: str, reason: str) -> str:
+    return (
+        f"{kind} Action - Nothing is sent: a secret of the job cannot be opened: {_kept(reason)};"
+        " give the key back to this process, or write the secret into the job again."
+    )
+
+
 def certificate_failed(reason: str) -> str:
     return f"Http Action - The request is not sent: its certificate cannot be used: {_kept(reason)}"
 

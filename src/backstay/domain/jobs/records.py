@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -122,6 +122,11 @@ class Outcome(msgspec.Struct, frozen=True):
     failed: bool
 
 
+#: Stands for a secret that is there and cannot be opened. It is known by ``is``: what somebody wrote may look
+#: like it, and is another object.
+LOST: Final = "[a secret that cannot be opened]"
+
+
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job. ``key`` is the store's own number; ``uid`` is new whenever a job of this name is created."""
 
@@ -134,6 +139,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     # What a client may see of its properties, without state and status, and never a secret.
     definition: Mapping[str, Any]
     # Secrets, by the place in the definition that they belong to: "action.request.authentication.password".
+    # One that cannot be opened is LOST, and stays as it is where it is kept.
     secrets: Mapping[str, str] = {}
     state: JobState = JobState.ENABLED
     catch_up: CatchUp = CatchUp.ONE

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from backstay.errors import StoreUnavailable
 from backstay.sql.migrations import Migration, load_migrations, outstanding
+
+NOTHING: Final[Mapping[int, Callable[[], None]]] = {}
 
 _TABLE: Final = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 _COLUMNS: Final = {"number", "name", "checksum"}
@@ -30,9 +32,12 @@ def is_store(path: Path) -> bool:
         connection.close()
 
 
-def migrate(connection: sqlite3.Connection, package: str) -> int:
+def migrate(
+    connection: sqlite3.Connection, package: str, *, beside: Mapping[int, Callable[[], None]] = NOTHING
+) -> int:
     """Apply what is missing of a package's migrations, all of it or nothing; the number of those applied.
 
+    ``beside`` is what has to be done with migrations that SQL alone cannot do.
     SQLite's own write lock, held from the first statement on, keeps a second process out.
     """
     connection.execute("BEGIN IMMEDIATE")
@@ -45,6 +50,8 @@ def migrate(connection: sqlite3.Connection, package: str) -> int:
         _check_free(connection, set(_TABLE.findall("".join(one.sql for one in missing))))
         for migration in missing:
             _apply(connection, migration)
+            if (more := beside.get(migration.number)) is not None:
+                more()
     except BaseException:
         connection.execute("ROLLBACK")
         raise

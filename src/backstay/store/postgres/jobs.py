@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 
 from backstay.domain.audit import Act
@@ -30,6 +30,8 @@ from backstay.store.jobs import (
     DecideRun,
     DueJob,
     Firing,
+    Place,
+    Resealed,
 )
 from backstay.store.postgres.jobs_moving import (
     SHAPE,
@@ -52,17 +54,23 @@ from backstay.store.postgres.jobs_tables import (
     write_collection,
     write_job,
 )
+from backstay.store.postgres.sealing import reseal_some
 from backstay.store.postgres.session import Session
 from backstay.store.postgres.statuses import Statuses
 from backstay.store.postgres.tables import Tables
 from backstay.store.recording import Asked
+from backstay.store.sealing import FIRST, Opened, deciding_job, deciding_run
+from backstay.vault import Vault
 
 
 class PostgresJobs:
     """The verbs of jobs in one schema."""
 
-    def __init__(self, session: Callable[[], Session], *, schema: str, statuses: Statuses) -> None:
+    def __init__(
+        self, session: Callable[[], Session], vault: Vault, *, schema: str, statuses: Statuses
+    ) -> None:
         self._session = session
+        self._vault = vault
         self._subscription = f"backstay {schema} subscription"
         self._statuses = statuses
         self._attempts: Gathering[Asked, bool] = Gathering(self._record)
@@ -135,10 +143,12 @@ class PostgresJobs:
     async def put_job(
         self, collection: CollectionId, name: str, decide: DecideJob, *, act: Act, now: datetime
     ) -> JobRecord:
+        decide_by_kept = deciding_job(self._vault, decide)
+
         async def operation(tables: Tables, changes: Changes) -> JobRecord:
             collection_key, seen = await job_seen(tables, collection, name)
             before = seen.job
-            after = decided_job(seen.collection, name, before, decide(seen))
+            after = decided_job(seen.collection, name, before, decide_by_kept(seen))
             written = await write_job(tables, collection_key, seen, after, now)
             await tables.record(act, now, before=job_facts(before), after=job_facts(written))
             changes.jobs = True
@@ -159,11 +169,13 @@ class PostgresJobs:
     async def run(
         self, collection: CollectionId, name: str, decide: DecideRun, *, act: Act, now: datetime
     ) -> bool:
+        decide_by_kept = deciding_run(self._vault, decide)
+
         async def operation(tables: Tables, changes: Changes) -> bool:
             _, seen = await job_seen(tables, collection, name)
             if seen.job is None:
                 raise UnknownJob(seen.collection.id.name, name)
-            task = decide(seen)
+            task = decide_by_kept(seen)
             entered = [(seen.job.key, task.id)], [(task, now)]
             is_new = await enter_occurrences(tables, changes, self._statuses, *entered)
             facts = job_facts(seen.job)
@@ -172,8 +184,20 @@ class PostgresJobs:
 
         return await self._session().write(operation)
 
-    async def secrets(self, job_key: int, *, uid: str) -> dict[str, str]:
-        return await self._session().read(lambda tables: secrets_of(tables, job_key, uid))
+    async def secrets(self, job_key: int, *, uid: str) -> Mapping[str, str]:
+        sealed = await self._session().read(lambda tables: secrets_of(tables, job_key, uid))
+        return Opened(self._vault, uid, sealed)
+
+    async def reseal(
+        self, after: Place | None = None, *, limit: int, act: Act | None = None, now: datetime
+    ) -> Resealed:
+        async def operation(tables: Tables, _changes: Changes) -> Resealed:
+            done = await reseal_some(tables, self._vault, after or FIRST, limit=limit)
+            if act is not None:
+                await tables.record(act, now, before=None, after={"key": self._vault.sealing_key().id})
+            return done
+
+        return await self._session().write(operation)
 
     # Instants
 

@@ -8,8 +8,10 @@ import asyncpg
 
 from backstay.errors import InvalidSetting, StoreUnavailable
 from backstay.sql.migrations import Migration, load_migrations, outstanding
+from backstay.store.postgres.sealing import SEALING, seal_plain
 from backstay.store.postgres.tables import Tables
 from backstay.store.postgres.url import Address
+from backstay.vault import Vault
 
 _PACKAGE: Final = "backstay.store.postgres"
 _SCHEMA: Final = "CREATE SCHEMA {schema}"
@@ -24,8 +26,11 @@ async def is_store(tables: Tables, address: Address) -> bool:
     return bool(found)
 
 
-async def migrate(tables: Tables, address: Address) -> int:
-    """Apply what is missing, all of it or nothing; the number of migrations applied."""
+async def migrate(tables: Tables, address: Address, *, vault: Vault) -> int:
+    """Apply what is missing, all of it or nothing; the number of migrations applied.
+
+    Raises SecretKeyMissing where there are secrets in plain text and no key to seal them with.
+    """
     connection = tables.connection
     async with connection.transaction():
         # Two processes that find an empty database must not both fill it.
@@ -36,6 +41,8 @@ async def migrate(tables: Tables, address: Address) -> int:
         missing = outstanding(load_migrations(_PACKAGE), applied)
         for migration in missing:
             await _apply(tables, migration, address)
+            if migration.number == SEALING:
+                await seal_plain(tables, vault)
     return len(missing)
 
 

@@ -63,6 +63,7 @@ from backstay.store.postgres.supervision import PostgresSupervision
 from backstay.store.postgres.tables import SHAPE, Tables
 from backstay.store.postgres.url import address_of
 from backstay.store.rows import Row, as_json
+from backstay.vault import Vault
 
 CONNECTIONS: Final = 4
 INLINE_BYTES_MAX: Final = 16 * 1024
@@ -79,12 +80,14 @@ class PostgresStore:
         connections: int = CONNECTIONS,
         accept_data_loss: bool = False,
         server_clock: bool = True,
+        vault: Vault | None = None,
         boundary: Boundary | None = None,
     ) -> None:
         address = address_of(url)
         self._address = address
         self._inline_bytes_max = inline_bytes_max
         self._server_clock = server_clock
+        self._vault = vault or Vault()
         self._boundary = boundary
         named_queries = load_queries("backstay.store.postgres", schema=address.schema)
         self._queries = {name: numbered(sql) for name, sql in named_queries.items()}
@@ -121,7 +124,9 @@ class PostgresStore:
             statuses=self._statuses,
             judged=self._judged,
         )
-        self._jobs = PostgresJobs(lambda: self._session, schema=address.schema, statuses=self._statuses)
+        self._jobs = PostgresJobs(
+            lambda: self._session, self._vault, schema=address.schema, statuses=self._statuses
+        )
         self._open: Session | None = None
 
     claims_wait: Final = False
@@ -179,7 +184,7 @@ class PostgresStore:
                     " name another with --store or BACKSTAY_STORE,"
                     " or start the application that fills this one"
                 )
-            await migrate(tables, self._address)
+            await migrate(tables, self._address, vault=self._vault)
         finally:
             connection.terminate()
 

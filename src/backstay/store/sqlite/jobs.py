@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 
 from backstay.domain.audit import Act
@@ -31,8 +31,11 @@ from backstay.store.jobs import (
     DecideRun,
     DueJob,
     Firing,
+    Place,
+    Resealed,
 )
 from backstay.store.recording import Asked
+from backstay.store.sealing import FIRST, Opened, deciding_job, deciding_run
 from backstay.store.sqlite.jobs_moving import (
     SHAPE,
     end_stranded,
@@ -54,15 +57,18 @@ from backstay.store.sqlite.jobs_tables import (
     write_collection,
     write_job,
 )
+from backstay.store.sqlite.sealing import reseal_some
 from backstay.store.sqlite.session import Session
 from backstay.store.sqlite.tables import Tables
+from backstay.vault import Vault
 
 
 class SqliteJobs:
     """The verbs of jobs on one file."""
 
-    def __init__(self, session: Callable[[], Session]) -> None:
+    def __init__(self, session: Callable[[], Session], vault: Vault) -> None:
         self._session = session
+        self._vault = vault
         self._attempts: Gathering[Asked, bool] = Gathering(self._record)
 
     # Collections
@@ -132,10 +138,12 @@ class SqliteJobs:
     async def put_job(
         self, collection: CollectionId, name: str, decide: DecideJob, *, act: Act, now: datetime
     ) -> JobRecord:
+        decide_by_kept = deciding_job(self._vault, decide)
+
         def operation(tables: Tables, changes: Changes) -> JobRecord:
             collection_key, seen = job_seen(tables, collection, name)
             before = seen.job
-            after = decided_job(seen.collection, name, before, decide(seen))
+            after = decided_job(seen.collection, name, before, decide_by_kept(seen))
             written = write_job(tables, collection_key, seen, after, now)
             tables.record(act, now, before=job_facts(before), after=job_facts(written))
             changes.jobs = True
@@ -156,11 +164,13 @@ class SqliteJobs:
     async def run(
         self, collection: CollectionId, name: str, decide: DecideRun, *, act: Act, now: datetime
     ) -> bool:
+        decide_by_kept = deciding_run(self._vault, decide)
+
         def operation(tables: Tables, changes: Changes) -> bool:
             _, seen = job_seen(tables, collection, name)
             if seen.job is None:
                 raise UnknownJob(seen.collection.id.name, name)
-            task = decide(seen)
+            task = decide_by_kept(seen)
             is_new = enter_occurrences(tables, changes, [(seen.job.key, task.id)], [(task, now)])
             facts = job_facts(seen.job)
             tables.record(act, now, before=facts, after=facts)
@@ -168,8 +178,20 @@ class SqliteJobs:
 
         return await self._session().write(operation)
 
-    async def secrets(self, job_key: int, *, uid: str) -> dict[str, str]:
-        return await self._session().read(lambda tables: secrets_of(tables, job_key, uid))
+    async def secrets(self, job_key: int, *, uid: str) -> Mapping[str, str]:
+        sealed = await self._session().read(lambda tables: secrets_of(tables, job_key, uid))
+        return Opened(self._vault, uid, sealed)
+
+    async def reseal(
+        self, after: Place | None = None, *, limit: int, act: Act | None = None, now: datetime
+    ) -> Resealed:
+        def operation(tables: Tables, _changes: Changes) -> Resealed:
+            done = reseal_some(tables, self._vault, after or FIRST, limit=limit)
+            if act is not None:
+                tables.record(act, now, before=None, after={"key": self._vault.sealing_key().id})
+            return done
+
+        return await self._session().write(operation)
 
     # Instants
 

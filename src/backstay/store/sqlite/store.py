@@ -58,15 +58,22 @@ from backstay.store.sqlite.queues import SqliteQueues
 from backstay.store.sqlite.records import SqliteRecords
 from backstay.store.sqlite.requests import SqliteRequests
 from backstay.store.sqlite.rows import SHAPE
+from backstay.store.sqlite.sealing import SEALING, seal_plain
 from backstay.store.sqlite.session import Session
 from backstay.store.sqlite.statuses import correspondents, tell_of_amendment
 from backstay.store.sqlite.supervision import SqliteSupervision
 from backstay.store.sqlite.tables import Tables, prepare
 from backstay.store.sqlite.writer import Boundary
+from backstay.vault import KeyFile, Vault
 
 INLINE_BYTES_MAX: Final = 16 * 1024
 
 _PACKAGE: Final = "backstay.store.sqlite"
+
+
+def key_path(path: Path) -> Path:
+    """Where the keys of secrets are, unless somebody says otherwise: beside the file."""
+    return path.with_name(f"{path.name}.key")
 
 
 class SqliteStore:
@@ -76,9 +83,15 @@ class SqliteStore:
     claims_wait: Final = True
 
     def __init__(
-        self, url: str, *, inline_bytes_max: int = INLINE_BYTES_MAX, boundary: Boundary | None = None
+        self,
+        url: str,
+        *,
+        inline_bytes_max: int = INLINE_BYTES_MAX,
+        vault: Vault | None = None,
+        boundary: Boundary | None = None,
     ) -> None:
         self._path = path_of(url)
+        self._vault = vault or Vault(file=KeyFile(key_path(self._path)))
         self._inline_bytes_max = inline_bytes_max
         self._boundary = boundary
         self._queries = load_queries(_PACKAGE)
@@ -90,7 +103,7 @@ class SqliteStore:
         self._queues = SqliteQueues(lambda: self._session, self.listen)
         self._requests = SqliteRequests(lambda: self._session)
         self._groups = SqliteGroups(lambda: self._session, self._supervision.dead)
-        self._jobs = SqliteJobs(lambda: self._session)
+        self._jobs = SqliteJobs(lambda: self._session, self._vault)
         self._open: Session | None = None
 
     @property
@@ -134,7 +147,7 @@ class SqliteStore:
                 )
             connection = connect(self._path, readonly=False)
             try:
-                migrate(connection, _PACKAGE)
+                self._migrate(connection)
                 prepare(connection, self._queries)
             except BaseException:
                 connection.close()
@@ -142,6 +155,14 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
         return connection
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        moved: list[int] = []
+        sealing = {SEALING: lambda: moved.append(seal_plain(self._tables(connection), self._vault))}
+        migrate(connection, _PACKAGE, beside=sealing)
+        if any(moved):
+            # What was kept in plain text is not to lie in the log either.
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def close(self) -> None:
         if self._open is not None:

@@ -101,7 +101,7 @@ INSERT INTO {schema}.job_gone (job_key)
 SELECT key FROM {schema}.job WHERE key = ANY (:keys::bigint[]) AND entries > 0;
 
 -- name: delete_secrets
-DELETE FROM {schema}.job_secret WHERE job_key = ANY (:keys::bigint[]);
+DELETE FROM {schema}.job_sealed_secret WHERE job_key = ANY (:keys::bigint[]);
 
 -- name: delete_job_tasks
 DELETE FROM {schema}.job_task WHERE job_key = ANY (:keys::bigint[]);
@@ -110,12 +110,12 @@ DELETE FROM {schema}.job_task WHERE job_key = ANY (:keys::bigint[]);
 DELETE FROM {schema}.job WHERE key = ANY (:keys::bigint[]);
 
 -- name: secrets_of
-SELECT place, secret FROM {schema}.job_secret
+SELECT place, sealed FROM {schema}.job_sealed_secret
  WHERE job_key = :job_key AND EXISTS (SELECT 1 FROM {schema}.job WHERE key = :job_key AND uid = :uid);
 
 -- name: insert_secrets
-INSERT INTO {schema}.job_secret (job_key, place, secret)
-SELECT * FROM unnest(:job_key::bigint[], :place::text[], :secret::text[]);
+INSERT INTO {schema}.job_sealed_secret (job_key, place, sealed)
+SELECT * FROM unnest(:job_key::bigint[], :place::text[], :sealed::text[]);
 
 -- name: next_due
 -- The first entry of the index, however many there are.

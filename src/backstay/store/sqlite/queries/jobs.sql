@@ -96,7 +96,7 @@ INSERT INTO job_gone (job_key)
 SELECT key FROM job WHERE key IN (SELECT value FROM json_each(:keys)) AND entries > 0;
 
 -- name: delete_secrets
-DELETE FROM job_secret WHERE job_key IN (SELECT value FROM json_each(:keys));
+DELETE FROM job_sealed_secret WHERE job_key IN (SELECT value FROM json_each(:keys));
 
 -- name: delete_job_tasks
 DELETE FROM job_task WHERE job_key IN (SELECT value FROM json_each(:keys));
@@ -105,11 +105,11 @@ DELETE FROM job_task WHERE job_key IN (SELECT value FROM json_each(:keys));
 DELETE FROM job WHERE key IN (SELECT value FROM json_each(:keys));
 
 -- name: secrets_of
-SELECT place, secret FROM job_secret
+SELECT place, sealed FROM job_sealed_secret
  WHERE job_key = :job_key AND EXISTS (SELECT 1 FROM job WHERE key = :job_key AND uid = :uid);
 
 -- name: insert_secrets
-INSERT INTO job_secret (job_key, place, secret)
+INSERT INTO job_sealed_secret (job_key, place, sealed)
 SELECT :job_key, key, value FROM json_each(:secrets);
 
 -- name: next_due
