@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping
-from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -16,6 +15,7 @@ from backstay.definitions.registry import Registry
 from backstay.definitions.workflows import Workflow
 from backstay.domain.access import Token
 from backstay.domain.durations import describe
+from backstay.domain.ids import KEYS_KEPT
 from backstay.domain.states import TaskState
 from backstay.domain.task import NewTask, TaskRecord, check_id
 from backstay.errors import (
@@ -41,9 +41,6 @@ from backstay.store.records import Remembered
 from backstay.streamroom import Streamroom
 from backstay.submit import CompleteBy, Door
 from backstay.views import Task
-
-# How long an idempotency key stands for what it was first used for.
-KEYS_KEPT: Final = timedelta(hours=24)
 
 
 class Handle:

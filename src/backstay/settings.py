@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 
 from backstay.domain.bound import MESSAGES_MOST, MESSAGES_USUAL
 from backstay.domain.durations import describe, duration
+from backstay.domain.ids import KEYS_KEPT
 from backstay.domain.jobs.brokered import namespaces_of
 from backstay.domain.message import DELIVERIES_MOST, LOCK_LEAST, LOCK_MOST
 from backstay.domain.outbound import read_outbound
@@ -49,6 +50,8 @@ class Settings:
     lease: timedelta = timedelta(seconds=15)
     heartbeat: timedelta = timedelta(seconds=5)
     supervisor_period: timedelta = timedelta(seconds=1)
+    # So long a task that ended is kept, and an alert that was taken up: until then an id means the same task.
+    task_retention: timedelta = timedelta(days=14)
     recoveries_max: int = 300
     recoveries_within: timedelta = timedelta(seconds=60)
     backlog_limit: int = 100_000
@@ -134,10 +137,10 @@ class Settings:
         self._check_assignment()
         self._check_outbound()
         self._check_job_receivers()
-        try:
-            keys_in(self.secret_key)
-        except InvalidRequest as error:
-            raise InvalidSetting(f"secret_key {error}") from None
+        self._check_keys()
+        self.check_outlives("stream_retention", self.stream_retention)
+        self.check_outlives("stream_dedup_window", self.stream_dedup_window)
+        self.check_outlives("the time for which an Idempotency-Key is kept,", KEYS_KEPT)
         if self.inline_bytes_max > self.payload_bytes_max:
             raise InvalidSetting(
                 f"inline_bytes_max {self.inline_bytes_max:,} must not exceed"
@@ -150,6 +153,20 @@ class Settings:
             raise InvalidSetting("outbound_proxy is no address; write http:// and a host")
         if not self.job_oauth_authority.startswith(_ADDRESSES):
             raise InvalidSetting("job_oauth_authority is no address; write https:// and a host")
+
+    def _check_keys(self) -> None:
+        try:
+            keys_in(self.secret_key)
+        except InvalidRequest as error:
+            raise InvalidSetting(f"secret_key {error}") from None
+
+    def check_outlives(self, name: str, length: timedelta) -> None:
+        """Whether tasks are known for longer than whatever may ask for the same one again."""
+        if self.task_retention <= length:
+            raise InvalidSetting(
+                f"task_retention {describe(self.task_retention)} must be longer than {name}"
+                f" {describe(length)}: what comes again within that time must meet the task that it became"
+            )
 
     def _check_job_receivers(self) -> None:
         try:

@@ -11,7 +11,7 @@ streams     what is in streams, how far groups have got; append (appending), tai
 jobs        what runs at its times, and what became of it; files of them (job_files, job_import), job_preview
 tokens      who may ask a server for what
 supervise   one round of the supervisor
-store       create, upgrade and check the store itself
+store, store_care   create, upgrade, check, prune and copy the store itself
 serve       run an application
 demo        run the flagship example
 

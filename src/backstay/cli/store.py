@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
+from backstay.cli import store_care
 from backstay.cli.access import JsonOption, StoreOption
 from backstay.cli.render import console, print_json, say
 from backstay.cli.store_keys import rotate_key
@@ -22,11 +23,15 @@ from backstay.runtime import connected, open_store
 from backstay.settings import Settings
 from backstay.sql.migrations import load_migrations
 from backstay.store.base import TaskFilter
+from backstay.store.checking import Fault
 from backstay.store.records import AlertFilter
 from backstay.views import SupervisorView
 
 # What needs a person is counted no further than this.
 COUNTED_MAX: Final = 1_000
+
+# The exit code where something breaks a rule.
+FAULTY: Final = 1
 
 # Where the migrations of a backend are.
 _PACKAGES: Final = {"sqlite": "backstay.store.sqlite", "postgresql": "backstay.store.postgres"}
@@ -60,6 +65,13 @@ class Checked(Place, frozen=True, kw_only=True):
     open_alerts: int
     tasks_in_error: int
     tasks_in_undo_failed: int
+    # What breaks a rule that nothing may break.
+    ok: bool
+    faults: list[Fault]
+
+
+commands.command("prune")(store_care.prune)
+commands.command("backup")(store_care.backup)
 
 
 @commands.command("migrate")
@@ -81,12 +93,16 @@ commands.command("rotate-key")(rotate_key)
 
 @commands.command("check")
 def check(store: StoreOption = None, json: JsonOption = False) -> None:
-    """Open the store, and say who works on it and what needs a person."""
-    checked = asyncio.run(_checked(Settings.load({"store": store})))
+    """Say who works on the store, what needs a person, and whether everything in it is as it must be."""
+    settings = Settings.load({"store": store})
+    checked = asyncio.run(_checked(settings, store_care.checkup(settings)))
     if json:
         print_json(checked)
     else:
         console().print(fact_grid(_facts(checked)))
+        store_care.show(checked.faults)
+    if not checked.ok:
+        raise typer.Exit(FAULTY)
 
 
 async def _opened(settings: Settings) -> bool:
@@ -103,7 +119,7 @@ async def _opened(settings: Settings) -> bool:
     return created
 
 
-async def _checked(settings: Settings) -> Checked:
+async def _checked(settings: Settings, faults: list[Fault]) -> Checked:
     async with connected(Registry(), settings, must_exist=True) as client:
         alerts = await client.alerts(AlertFilter(open_only=True, limit=COUNTED_MAX))
         return Checked(
@@ -113,6 +129,8 @@ async def _checked(settings: Settings) -> Checked:
             open_alerts=len(alerts.items),
             tasks_in_error=await _number(client, TaskState.ERROR),
             tasks_in_undo_failed=await _number(client, TaskState.UNDO_FAILED),
+            ok=not faults,
+            faults=faults,
         )
 
 

@@ -42,6 +42,8 @@ class QueueDefinition(msgspec.Struct, frozen=True, kw_only=True):
     max_messages: int | None = None
 
     def terms(self, settings: Settings) -> Queue:
+        """Raises InvalidSetting where tasks are forgotten before the ids of its messages are."""
+        settings.check_outlives(f"the dedup window of queue {self.name!r},", self.dedup)
         return Queue(
             name=self.name,
             lock=settings.message_lock if self.lock is None else self.lock,

@@ -1,9 +1,13 @@
-"""Ids for tasks that come without one."""
+"""Ids for tasks that come without one, and how long the keys count that callers chose instead."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
+
+#: How long an idempotency key stands for what it was first used for.
+KEYS_KEPT: Final = timedelta(hours=24)
 
 
 def new_id(now: datetime, random_bits: Callable[[int], int]) -> str:

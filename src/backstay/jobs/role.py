@@ -23,7 +23,7 @@ class JobsRole:
         """Until cancelled. Raises LeaseLost when this instance was declared dead."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.ticker.run(), name="backstay-ticker")
-            group.create_task(self.pruner.run(), name="backstay-pruner")
+            group.create_task(self.pruner.run(), name="backstay-job-pruner")
 
     def close(self) -> None:
         """Start nothing any more."""

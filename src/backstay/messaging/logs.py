@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from backstay.errors import InvalidSetting
@@ -35,8 +36,12 @@ def log_url(settings: Settings) -> str:
         return settings.streams
     if not settings.store.startswith(SCHEME):
         return SCHEME + FILE
-    store = path_of(settings.store)
-    return SCHEME + str(store.with_name(f"{store.stem}-streams{store.suffix}"))
+    return SCHEME + str(streams_beside(path_of(settings.store)))
+
+
+def streams_beside(store: Path) -> Path:
+    """The file of the streams that belong to the file of a store, if nobody says otherwise."""
+    return store.with_name(f"{store.stem}-streams{store.suffix}")
 
 
 def _same_file(one: str, other: str) -> bool:

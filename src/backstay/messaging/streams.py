@@ -94,7 +94,10 @@ class Streams:
 
     async def declare(self, stream: Stream) -> bool:
         """Make a stream, or let other terms count for it; whether it is new. Raises Conflict."""
-        return await self.log.declare(checked_stream(stream), now=self._clock.now())
+        checked = checked_stream(stream)
+        self._settings.check_outlives(f"the retention of stream {checked.name!r},", checked.retention)
+        self._settings.check_outlives(f"the dedup window of stream {checked.name!r},", checked.dedup)
+        return await self.log.declare(checked, now=self._clock.now())
 
     # Append
 

@@ -6,6 +6,8 @@ instance   one life of the roles of a process: from registering to retiring, or 
 running    the roles inside this process, one instance after the other
 interpreter  how Python itself is set while they run
 once       one round of the supervisor, for cron or a job
+backup     copies of a live store, and of the streams beside it
+pruning    what a person has forgotten by hand
 http       the HTTP interface: a socket, and a server that answers on it
 protocol, fast_lane  HTTP/1.1 on one connection, and the short way through it
 lifespans  what mounted applications do before the first request and after the last

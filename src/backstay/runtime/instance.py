@@ -27,6 +27,7 @@ from backstay.scheduler.loop import Scheduler
 from backstay.settings import Settings
 from backstay.store.base import Changes, Report, Store
 from backstay.supervisor.loop import Supervisor
+from backstay.supervisor.prune import Pruner
 
 # A store that is away at start-up, or for long, is asked again after this pause.
 RECONNECT_SECONDS: Final = 1.0
@@ -91,7 +92,11 @@ class Instance:
                 random=random,
             )
             self._scheduler.mail.when_let_in(self._agents_came)
-        self._supervisor = self._new_supervisor() if Role.SUPERVISOR in roles else None
+        self._supervisor: Supervisor | None = None
+        self._pruner: Pruner | None = None
+        if Role.SUPERVISOR in roles:
+            self._supervisor = supervisor = self._new_supervisor()
+            self._pruner = Pruner(store.retention, lambda: supervisor.leader, settings=settings, clock=clock)
         self._ingest: Ingest | None = None
         if Role.INGEST in roles:
             self._ingest = Ingest(
@@ -122,6 +127,8 @@ class Instance:
                     group.create_task(self._schedule(self._scheduler), name="backstay-scheduler")
                 if self._supervisor is not None:
                     group.create_task(self._supervisor.run(), name="backstay-supervisor")
+                if self._pruner is not None:
+                    group.create_task(self._pruner.run(), name="backstay-pruner")
                 if self._ingest is not None:
                     group.create_task(self._ingest.run(), name="backstay-ingest")
                 if self._jobs is not None:
@@ -193,8 +200,9 @@ class Instance:
             silent[Role.SCHEDULER] = max(self._scheduler.pulse.silent_seconds(), unanswered, mail)
         if self._inbox is not None:
             silent[Role.AGENTS] = self._inbox.pulse.silent_seconds()
-        if self._supervisor is not None:
-            silent[Role.SUPERVISOR] = self._supervisor.pulse.silent_seconds()
+        if self._supervisor is not None and self._pruner is not None:
+            pulses = (self._supervisor.pulse, self._pruner.pulse)
+            silent[Role.SUPERVISOR] = max(pulse.silent_seconds() for pulse in pulses)
         if self._ingest is not None:
             silent[Role.INGEST] = self._ingest.silent_seconds()
         if self._jobs is not None:

@@ -11,6 +11,8 @@ queues        messages in queues (``messaging.queue``)
 requests      what it carries between schedulers and agents in other processes
 groups        how far the readers of streams have got, and what they set aside
 jobs          job collections, their jobs, and what became of their occurrences
+retention     what has outlived its time, and is forgotten
+inspection    what it tells of itself, to whoever checks it
 """
 
 from __future__ import annotations
@@ -35,9 +37,11 @@ from backstay.errors import BackstayError
 from backstay.messaging.queue import Queues
 from backstay.store.accepting import Accept
 from backstay.store.groups import Groups
+from backstay.store.inspection import Inspection
 from backstay.store.jobs import Jobs
 from backstay.store.records import Records
 from backstay.store.requests import Mail, Requests
+from backstay.store.retention import Retention
 from backstay.store.supervision import Supervision
 
 
@@ -245,6 +249,12 @@ class Store(Protocol):
 
     @property
     def jobs(self) -> Jobs: ...
+
+    @property
+    def retention(self) -> Retention: ...
+
+    @property
+    def inspection(self) -> Inspection: ...
 
     async def open(self, *, must_exist: bool = False) -> None:
         """Connect and bring the schema up to date. Raises StoreTooNew for a newer schema.

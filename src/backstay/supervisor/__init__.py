@@ -2,4 +2,5 @@
 
 loop    leads if it can, and makes a round each period; many may run, one leads
 sweep   one bounded round: dead instances, due wake-ups, overrun runs and steps, what is to be held back
+prune   what ended long ago is forgotten, a few at a time
 """

@@ -47,6 +47,11 @@ class Supervisor:
     def leads(self) -> bool:
         return self._leader is not None
 
+    @property
+    def leader(self) -> Leader | None:
+        """Under which lead we act; None: we do not lead."""
+        return self._leader
+
     async def run(self) -> None:
         """A turn each period, until cancelled; then the lead is given up at once."""
         try:

@@ -36,6 +36,7 @@ from backstay.testing.promises.listing import ListingPromises
 from backstay.testing.promises.membership import MembershipPromises
 from backstay.testing.promises.operator import OperatorPromises
 from backstay.testing.promises.payloads import PayloadPromises
+from backstay.testing.promises.pruning import PruningPromises
 from backstay.testing.promises.quarantine import QuarantinePromises
 from backstay.testing.promises.queue_alerts import QueueAlertPromises
 from backstay.testing.promises.records import RecordPromises
@@ -78,5 +79,6 @@ class StoreSuite(
     JobKeepingPromises,
     JobFiringPromises,
     JobHistoryPromises,
+    PruningPromises,
 ):
     """Everything that a state store promises."""

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from backstay.domain.task import NewTask, first_record
-from backstay.errors import BackstayError, InvalidRequest, UnknownTask
+from backstay.errors import BackstayError, InvalidRequest
 from backstay.store.base import Changes, Submitted
 from backstay.store.callers import no_transaction
 from backstay.store.decisions import known_task
@@ -91,7 +91,11 @@ class Entrance:
         outgoing = Outgoing(self._inline_bytes_max)
         inserted = yield self._over_rows("insert_task", [SHAPE.new_task_row(new, now, outgoing)])
         if not inserted:
-            return (yield from self._known(new))
+            known = yield from self._known(new)
+            if known is not None:
+                return known
+            # Pruned between the two: its id is free.
+            return (yield from self.enter(new, now, is_in_transaction=is_in_transaction))
         key: int = inserted[0][1]
         yield from self._put_what_belongs_to_it(key, new, outgoing)
         changes = Changes(claimable=True)
@@ -118,10 +122,10 @@ class Entrance:
         if outgoing.payloads:
             yield self._over_rows("put_payload", outgoing.payloads)
 
-    def _known(self, new: NewTask) -> Entering:
+    def _known(self, new: NewTask) -> Generator[Statement, list[Row], Submitted | None]:
         rows = yield Statement("tasks_by_id", {"ids": [new.id]})
         if not rows:
-            raise UnknownTask(new.id)
+            return None
         wanted = claimed_values(rows, TASK_VALUES)
         found = (yield self._over_rows("payloads_of", wanted)) if wanted else []
         payloads = {(task_key, digest): body for task_key, digest, body in found}

@@ -50,11 +50,13 @@ from backstay.store.postgres.callers import Callers
 from backstay.store.postgres.connection import LOST, Server
 from backstay.store.postgres.contact import Contact
 from backstay.store.postgres.groups import PostgresGroups
+from backstay.store.postgres.inspection import PostgresInspection
 from backstay.store.postgres.jobs import PostgresJobs
 from backstay.store.postgres.lane import FOREVER, Boundary
 from backstay.store.postgres.queues import PostgresQueues
 from backstay.store.postgres.records import PostgresRecords
 from backstay.store.postgres.requests import PostgresRequests
+from backstay.store.postgres.retention import PostgresRetention
 from backstay.store.postgres.schema import is_store, migrate
 from backstay.store.postgres.session import Session
 from backstay.store.postgres.statuses import Statuses
@@ -127,6 +129,8 @@ class PostgresStore:
         self._jobs = PostgresJobs(
             lambda: self._session, self._vault, schema=address.schema, statuses=self._statuses
         )
+        self._retention = PostgresRetention(lambda: self._session, judged=self._judged)
+        self._inspection = PostgresInspection(lambda: self._session)
         self._open: Session | None = None
 
     claims_wait: Final = False
@@ -158,6 +162,14 @@ class PostgresStore:
     @property
     def jobs(self) -> PostgresJobs:
         return self._jobs
+
+    @property
+    def retention(self) -> PostgresRetention:
+        return self._retention
+
+    @property
+    def inspection(self) -> PostgresInspection:
+        return self._inspection
 
     async def open(self, *, must_exist: bool = False) -> None:
         try:

@@ -130,7 +130,10 @@ class SubmissionBatch:
 async def enter_tasks(
     tables: Tables, changes: Changes, statuses: Statuses, every: Sequence[tuple[NewTask, datetime]]
 ) -> Answers:
-    """Enter new tasks at once, and answer for those that cannot be, or whose ids are taken."""
+    """Enter new tasks at once, and answer for those that cannot be, or whose ids are taken.
+
+    A task whose id was taken a moment ago may have been pruned since: then its id is free, and it is entered.
+    """
     missing = await statuses.missing(tables, (task for task, _ in every))
     wanted = [(task, now) for task, now in every if _refusal(task, missing) is None]
     keys = await tables.insert_tasks(wanted)
@@ -142,13 +145,18 @@ async def enter_tasks(
     await statuses.tell_of_entry(tables, changes, [*entered.values()])
     others = sorted({task.id for task, _ in wanted if created.get(task.id) is not task})
     known = {task.id: task for task in await tables.tasks_by_id(others)} if others else {}
+    if len(known) < len(others):
+        free = [(task, now) for task, now in wanted if task.id in others and task.id not in known]
+        answers = iter(await enter_tasks(tables, changes, statuses, free))
+    else:
+        answers = iter(())
 
     def answer(task: NewTask, now: datetime) -> Submitted | BackstayError:
         if (refusal := _refusal(task, missing)) is not None:
             return refusal
         if created.get(task.id) is task:
             return Submitted(first_record(keys[task.id], task, now), created=True)
-        return known_task(task, known[task.id])
+        return known_task(task, known[task.id]) if task.id in known else next(answers)
 
     return [answer(task, now) for task, now in every]
 

@@ -52,11 +52,13 @@ from backstay.store.fullness import Fullness
 from backstay.store.rows import as_json
 from backstay.store.sqlite.callers import Callers
 from backstay.store.sqlite.groups import SqliteGroups
+from backstay.store.sqlite.inspection import SqliteInspection
 from backstay.store.sqlite.jobs import SqliteJobs
 from backstay.store.sqlite.liveness import Liveness
 from backstay.store.sqlite.queues import SqliteQueues
 from backstay.store.sqlite.records import SqliteRecords
 from backstay.store.sqlite.requests import SqliteRequests
+from backstay.store.sqlite.retention import SqliteRetention
 from backstay.store.sqlite.rows import SHAPE
 from backstay.store.sqlite.sealing import SEALING, seal_plain
 from backstay.store.sqlite.session import Session
@@ -104,6 +106,8 @@ class SqliteStore:
         self._requests = SqliteRequests(lambda: self._session)
         self._groups = SqliteGroups(lambda: self._session, self._supervision.dead)
         self._jobs = SqliteJobs(lambda: self._session, self._vault)
+        self._retention = SqliteRetention(lambda: self._session)
+        self._inspection = SqliteInspection(lambda: self._session)
         self._open: Session | None = None
 
     @property
@@ -133,6 +137,14 @@ class SqliteStore:
     @property
     def jobs(self) -> SqliteJobs:
         return self._jobs
+
+    @property
+    def retention(self) -> SqliteRetention:
+        return self._retention
+
+    @property
+    def inspection(self) -> SqliteInspection:
+        return self._inspection
 
     async def open(self, *, must_exist: bool = False) -> None:
         connection = await asyncio.to_thread(self._prepare, must_exist=must_exist)

@@ -34,6 +34,7 @@ job_firing    instants that are due, and start one task each
 job_history   what became of occurrences, and the end of a job
 appending     events that are appended: once, in the partition of their key
 reading       events that are read, as often as anybody likes
+pruning       tasks and alerts that are forgotten, and what keeps them
 retention     events that are forgotten: the oldest, behind everybody who reads
 leader_verbs  what only the leader may do, one function a verb
 holder        a scheduler as far as a store can see one: what the tests act through

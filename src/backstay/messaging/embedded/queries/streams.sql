@@ -33,3 +33,8 @@ UPDATE stream SET retention = :retention, bytes_max = :bytes_max, dedup = :dedup
 SELECT partition.key, partition.first_offset, partition.end_offset
   FROM stream JOIN partition ON partition.stream_key = stream.key
  WHERE stream.name = :stream AND partition.number = :number;
+
+-- name: partition_bounds
+-- What there is of every partition, for whoever copies the file.
+SELECT stream.name, stream.identity, partition.number, partition.first_offset, partition.end_offset
+  FROM stream JOIN partition ON partition.stream_key = stream.key;
