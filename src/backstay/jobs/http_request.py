@@ -17,7 +17,7 @@ from backstay.domain.jobs.occurrences import Run
 from backstay.domain.recurrence import Moment
 
 REDIRECTS_MAX: Final = 5
-#: Anything shorter is in every text by chance: to hide it would make a history unreadable, and tell what it is.
+#: Anything shorter is in many a text by chance: to hide it there would only tell what it is.
 HIDDEN_LENGTH_MIN: Final = 4
 
 #: They belong to the connection, or are made here.
