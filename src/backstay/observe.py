@@ -39,15 +39,12 @@ PARTITION_TAKEN_AWAY: Final = "partition_taken_away"
 PARTITION_LOST: Final = "partition_lost"
 READERS_DIFFER: Final = "readers_differ"
 EVENT_QUARANTINED: Final = "event_quarantined"
-OFFSET_AHEAD: Final = "offset_ahead"
-OTHER_LOG: Final = "other_log"
-QUARANTINE_FULL: Final = "quarantine_full"
 PIPELINE_WAITS: Final = "pipeline_waits"
-QUEUE_MISSING: Final = "queue_missing"
+ALERT_TOLD: Final = "alert_told"
+ALERT_UNTOLD: Final = "alert_untold"
+ALERTS_FORGOTTEN: Final = "alerts_forgotten"
 OCCURRENCE_STARTED: Final = "occurrence_started"
 OCCURRENCE_SKIPPED: Final = "occurrence_skipped"
-JOB_UNREADABLE: Final = "job_unreadable"
-JOB_UNFIT: Final = "job_unfit"
 
 counters: Final[Counter[str]] = Counter()
 

@@ -10,7 +10,7 @@ import dataclasses
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
@@ -22,6 +22,7 @@ from backstay.domain.message import DELIVERIES_MOST, LOCK_LEAST, LOCK_MOST
 from backstay.domain.outbound import read_outbound
 from backstay.domain.ownership import MEMBERS_MOST, ordinal_of
 from backstay.domain.recurrence import IMMEDIATELY
+from backstay.domain.sinks import read_sinks
 from backstay.errors import InvalidRequest, InvalidSetting
 
 PREFIX: Final = "BACKSTAY_"
@@ -92,6 +93,17 @@ class Settings:
     job_retention: timedelta = timedelta(days=60)
     job_history_retention: timedelta = timedelta(days=60)
     job_history_max: int = 1_000
+    # Who is told of alerts: addresses, with commas between; and a program with its arguments.
+    alert_webhook: str = field(default="", repr=False)
+    # Requests to them are signed with it.
+    alert_webhook_secret: str = field(default="", repr=False)
+    alert_command: str = field(default="", repr=False)
+    # So long telling one of them may take; so long after it was raised an alert is told again if that failed.
+    alert_timeout: timedelta = timedelta(seconds=10)
+    alert_tell_within: timedelta = timedelta(days=1)
+    # So many alerts are kept; a group that is further behind than this raises one, 0: none does.
+    alerts_max: int = 10_000
+    alert_lag_events: int = 100_000
     host: str = "127.0.0.1"
     port: int = 8080
     tls_cert: str = ""
@@ -123,6 +135,7 @@ class Settings:
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidSetting("tls_cert and tls_key belong together: give both, or neither")
         read_outbound(self.outbound_allow, name="outbound_allow")
+        read_sinks(webhooks=self.alert_webhook, secret=self.alert_webhook_secret, command=self.alert_command)
         self._check_assignment()
         if not self.job_oauth_authority.startswith(("https://", "http://")):
             raise InvalidSetting("job_oauth_authority is no address; write https:// and a host")
@@ -203,6 +216,8 @@ _LEAST: Final = {
     "job_catch_up_max": 1,
     "job_concurrency": 1,
     "job_history_max": 1,
+    "alerts_max": 1,
+    "alert_lag_events": 0,
     "port": 0,
     "connections_max": 1,
     "watchers_max": 1,

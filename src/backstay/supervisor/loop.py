@@ -47,6 +47,11 @@ class Supervisor:
     def leads(self) -> bool:
         return self._leader is not None
 
+    @property
+    def leader(self) -> Leader | None:
+        """Under what it leads, if it does."""
+        return self._leader
+
     async def run(self) -> None:
         """A turn each period, until cancelled; then the lead is given up at once."""
         try:

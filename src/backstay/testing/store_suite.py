@@ -43,6 +43,7 @@ from backstay.testing.promises.requests import RequestPromises
 from backstay.testing.promises.rounds import RoundPromises
 from backstay.testing.promises.statuses import StatusPromises
 from backstay.testing.promises.submission import SubmissionPromises
+from backstay.testing.promises.telling import TellingPromises
 from backstay.testing.promises.transitions import TransitionPromises
 from backstay.testing.promises.waiting import WaitingPromises
 
@@ -65,6 +66,7 @@ class StoreSuite(
     ControlPromises,
     AlertPromises,
     QueueAlertPromises,
+    TellingPromises,
     RecordPromises,
     StatusPromises,
     AcceptPromises,

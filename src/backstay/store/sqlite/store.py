@@ -50,6 +50,7 @@ from backstay.store.decisions import (
 )
 from backstay.store.fullness import Fullness
 from backstay.store.rows import as_json
+from backstay.store.sqlite.alerting import SqliteAlerting
 from backstay.store.sqlite.callers import Callers
 from backstay.store.sqlite.groups import SqliteGroups
 from backstay.store.sqlite.jobs import SqliteJobs
@@ -86,6 +87,7 @@ class SqliteStore:
         self._liveness = Liveness(self._path)
         self._callers = Callers(self._path, self._tables)
         self._supervision = SqliteSupervision(lambda: self._session, self._liveness)
+        self._alerting = SqliteAlerting(lambda: self._session, self._supervision)
         self._records = SqliteRecords(lambda: self._session)
         self._queues = SqliteQueues(lambda: self._session, self.listen)
         self._requests = SqliteRequests(lambda: self._session)
@@ -120,6 +122,10 @@ class SqliteStore:
     @property
     def jobs(self) -> SqliteJobs:
         return self._jobs
+
+    @property
+    def alerting(self) -> SqliteAlerting:
+        return self._alerting
 
     async def open(self, *, must_exist: bool = False) -> None:
         connection = await asyncio.to_thread(self._prepare, must_exist=must_exist)
