@@ -46,6 +46,43 @@ ALERTS_FORGOTTEN: Final = "alerts_forgotten"
 OCCURRENCE_STARTED: Final = "occurrence_started"
 OCCURRENCE_SKIPPED: Final = "occurrence_skipped"
 
+#: All of them: they are counted from zero, so that a rule can be written before the first one happens.
+EVENTS: Final = (
+    LATE_REPLY,
+    LEASE_LOST,
+    WRITE_REFUSED,
+    RECOVERED,
+    STEP_RETRIED,
+    STEP_REPEATED,
+    BREAKER_OPENED,
+    AGENT_SLOWED,
+    DRAINING,
+    DRAIN_CUT_SHORT,
+    FEWER_CONNECTIONS,
+    LEAD_TAKEN,
+    LEAD_LOST,
+    INSTANCE_DEAD,
+    STORE_UNAVAILABLE,
+    STORE_DEAF,
+    MESSAGE_DEAD,
+    MESSAGE_LOCK_LOST,
+    MESSAGE_ABANDONED,
+    MESSAGE_DUPLICATE,
+    STATUS_LOST,
+    PARTITION_TAKEN,
+    PARTITION_GIVEN_UP,
+    PARTITION_TAKEN_AWAY,
+    PARTITION_LOST,
+    READERS_DIFFER,
+    EVENT_QUARANTINED,
+    PIPELINE_WAITS,
+    ALERT_TOLD,
+    ALERT_UNTOLD,
+    ALERTS_FORGOTTEN,
+    OCCURRENCE_STARTED,
+    OCCURRENCE_SKIPPED,
+)
+
 counters: Final[Counter[str]] = Counter()
 
 #: How many events this process appended to a stream; how many of them it finished for a group.
@@ -73,6 +110,14 @@ class Histogram:
 lateness: Final = Histogram(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
 
 
+#: How long commits of this process took, and how long new tasks waited before it claimed them.
+commit_seconds: Final = Histogram(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+claim_seconds: Final = Histogram(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 3600)
+
+#: Alerts that this process raised, by kind.
+raised: Final[Counter[str]] = Counter()
+
+
 def emit(event: str, *, level: int = logging.INFO, times: int = 1, **fields: Any) -> None:
     """Count ``event`` and, if somebody listens at ``level``, log it with its fields."""
     counters[event] += times
@@ -83,6 +128,7 @@ def emit(event: str, *, level: int = logging.INFO, times: int = 1, **fields: Any
 def alert(kind: str, *, task_id: str | None = None, **fields: Any) -> None:
     """Call a person: something stopped that will not go on by itself."""
     counters[kind] += 1
+    raised[kind] += 1
     log.error("alert=%s task_id=%s%s", kind, task_id or "-", _text(fields))
 
 

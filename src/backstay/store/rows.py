@@ -26,6 +26,7 @@ from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import MESSAGE_LENGTH_MAX, Failure, StepKind, StepRecord, UndoKind
 from backstay.domain.task import NewTask, Request, Signal, TaskRecord
 from backstay.store.base import InstanceRecord, Report, StepBegan, StepCompleted
+from backstay.store.records import TaskNumber
 from backstay.store.supervision import Round
 
 Row = Sequence[Any]
@@ -375,6 +376,10 @@ class Shape:
             "message": storable(alert.message),
             "at": self.stored(at),
         }
+
+    def task_number(self, row: Row) -> TaskNumber:
+        """From the columns of ``task_numbers``."""
+        return TaskNumber(row[0], row[1], self._optional(row[2]))
 
     def undelivered(self, row: Row) -> Undelivered:
         """From the columns of ``undelivered``."""
