@@ -122,14 +122,21 @@ def emit(event: str, *, level: int = logging.INFO, times: int = 1, **fields: Any
     """Count ``event`` and, if somebody listens at ``level``, log it with its fields."""
     counters[event] += times
     if log.isEnabledFor(level):
-        log.log(level, "%s%s", event, _text(fields))
+        log.log(level, "%s%s", event, _text(fields), extra={"event": event, "fields": fields})
 
 
 def alert(kind: str, *, task_id: str | None = None, **fields: Any) -> None:
     """Call a person: something stopped that will not go on by itself."""
     counters[kind] += 1
     raised[kind] += 1
-    log.error("alert=%s task_id=%s%s", kind, task_id or "-", _text(fields))
+    told = {"alert": str(kind), "task_id": task_id, **fields}
+    log.error(
+        "alert=%s task_id=%s%s",
+        kind,
+        task_id or "-",
+        _text(fields),
+        extra={"event": "alert", "fields": told},
+    )
 
 
 def _text(fields: dict[str, Any]) -> str:

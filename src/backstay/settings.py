@@ -27,6 +27,8 @@ from backstay.errors import InvalidRequest, InvalidSetting
 
 PREFIX: Final = "BACKSTAY_"
 FILE: Final = "backstay.toml"
+LOG_FORMATS: Final = ("text", "json")
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 ASSIGNMENTS: Final = ("balanced", "static")
 
 # Read by the command line, not settings of the engine.
@@ -104,6 +106,9 @@ class Settings:
     # So many alerts are kept; a group that is further behind than this raises one, 0: none does.
     alerts_max: int = 10_000
     alert_lag_events: int = 100_000
+    # How `backstay serve` logs: "text" or "json", and from which level on.
+    log_format: str = "text"
+    log_level: str = "info"
     host: str = "127.0.0.1"
     port: int = 8080
     tls_cert: str = ""
@@ -136,6 +141,8 @@ class Settings:
             raise InvalidSetting("tls_cert and tls_key belong together: give both, or neither")
         read_outbound(self.outbound_allow, name="outbound_allow")
         read_sinks(webhooks=self.alert_webhook, secret=self.alert_webhook_secret, command=self.alert_command)
+        _check_choice("log_format", self.log_format, LOG_FORMATS)
+        _check_choice("log_level", self.log_level, LOG_LEVELS)
         self._check_assignment()
         if not self.job_oauth_authority.startswith(("https://", "http://")):
             raise InvalidSetting("job_oauth_authority is no address; write https:// and a host")
@@ -232,6 +239,11 @@ _MOST: Final = {
     "job_history_max": 100_000,
 }
 _TRUTH: Final = {"true": True, "false": False}
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InvalidSetting(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
 
 
 def _ordinal(variables: Mapping[str, str]) -> dict[str, int]:
