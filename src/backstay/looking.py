@@ -9,7 +9,7 @@ import msgspec
 
 from backstay.clock import Clock
 from backstay.definitions.registry import Registry
-from backstay.domain.alert import Alert
+from backstay.domain.alert import Alert, AlertKind
 from backstay.domain.audit import Entry
 from backstay.domain.control import Controls, Subject
 from backstay.domain.lease import is_stale
@@ -19,7 +19,7 @@ from backstay.domain.undo import is_manual, tried_again, undo_plan
 from backstay.domain.why import Reason, Surroundings, explain
 from backstay.settings import Settings
 from backstay.store.base import InstanceRecord, Store, TaskFilter
-from backstay.store.records import AlertFilter, AuditFilter
+from backstay.store.records import AlertFilter, AuditFilter, TaskNumber
 from backstay.views import (
     AgentInstance,
     AgentView,
@@ -155,6 +155,11 @@ class Onlooker:
         return supervisor_view(await supervision.leader(), await supervision.rounds(limit=1))
 
     # What operators watch
+
+    async def numbers(self, *, counted: int) -> tuple[list[TaskNumber], dict[AlertKind, int]]:
+        """How many tasks are in each state and how many alerts open, counted no further than ``counted``."""
+        tasks = await self._store.records.task_numbers(counted=counted, now=self._clock.now())
+        return tasks, await self._store.alerting.open_alerts(counted=counted)
 
     async def alerts(self, wanted: AlertFilter) -> Page[Alert]:
         """Newest first."""

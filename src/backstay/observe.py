@@ -40,15 +40,49 @@ PARTITION_TAKEN_AWAY: Final = "partition_taken_away"
 PARTITION_LOST: Final = "partition_lost"
 READERS_DIFFER: Final = "readers_differ"
 EVENT_QUARANTINED: Final = "event_quarantined"
-OFFSET_AHEAD: Final = "offset_ahead"
-OTHER_LOG: Final = "other_log"
-QUARANTINE_FULL: Final = "quarantine_full"
 PIPELINE_WAITS: Final = "pipeline_waits"
-QUEUE_MISSING: Final = "queue_missing"
+ALERT_TOLD: Final = "alert_told"
+ALERT_UNTOLD: Final = "alert_untold"
+ALERTS_FORGOTTEN: Final = "alerts_forgotten"
 OCCURRENCE_STARTED: Final = "occurrence_started"
 OCCURRENCE_SKIPPED: Final = "occurrence_skipped"
-JOB_UNREADABLE: Final = "job_unreadable"
-JOB_UNFIT: Final = "job_unfit"
+
+#: All of them: they are counted from zero, so that a rule can be written before the first one happens.
+EVENTS: Final = (
+    LATE_REPLY,
+    LEASE_LOST,
+    WRITE_REFUSED,
+    RECOVERED,
+    STEP_RETRIED,
+    STEP_REPEATED,
+    BREAKER_OPENED,
+    AGENT_SLOWED,
+    DRAINING,
+    DRAIN_CUT_SHORT,
+    FEWER_CONNECTIONS,
+    LEAD_TAKEN,
+    LEAD_LOST,
+    INSTANCE_DEAD,
+    STORE_UNAVAILABLE,
+    STORE_DEAF,
+    MESSAGE_DEAD,
+    MESSAGE_LOCK_LOST,
+    MESSAGE_ABANDONED,
+    MESSAGE_DUPLICATE,
+    STATUS_LOST,
+    PARTITION_TAKEN,
+    PARTITION_GIVEN_UP,
+    PARTITION_TAKEN_AWAY,
+    PARTITION_LOST,
+    READERS_DIFFER,
+    EVENT_QUARANTINED,
+    PIPELINE_WAITS,
+    ALERT_TOLD,
+    ALERT_UNTOLD,
+    ALERTS_FORGOTTEN,
+    OCCURRENCE_STARTED,
+    OCCURRENCE_SKIPPED,
+)
 
 counters: Final[Counter[str]] = Counter()
 
@@ -77,17 +111,33 @@ class Histogram:
 lateness: Final = Histogram(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
 
 
+#: How long commits of this process took, and how long new tasks waited before it claimed them.
+commit_seconds: Final = Histogram(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+claim_seconds: Final = Histogram(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 3600)
+
+#: Alerts that this process raised, by kind.
+raised: Final[Counter[str]] = Counter()
+
+
 def emit(event: str, *, level: int = logging.INFO, times: int = 1, **fields: Any) -> None:
     """Count ``event`` and, if somebody listens at ``level``, log it with its fields."""
     counters[event] += times
     if log.isEnabledFor(level):
-        log.log(level, "%s%s", event, _text(fields))
+        log.log(level, "%s%s", event, _text(fields), extra={"event": event, "fields": fields})
 
 
 def alert(kind: str, *, task_id: str | None = None, **fields: Any) -> None:
     """Call a person: something stopped that will not go on by itself."""
     counters[kind] += 1
-    log.error("alert=%s task_id=%s%s", kind, task_id or "-", _text(fields))
+    raised[kind] += 1
+    told = {"alert": str(kind), "task_id": task_id, **fields}
+    log.error(
+        "alert=%s task_id=%s%s",
+        kind,
+        task_id or "-",
+        _text(fields),
+        extra={"event": "alert", "fields": told},
+    )
 
 
 def _text(fields: dict[str, Any]) -> str:

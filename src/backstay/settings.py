@@ -24,10 +24,13 @@ from backstay.domain.outbound import read_outbound
 from backstay.domain.ownership import MEMBERS_MOST, ordinal_of
 from backstay.domain.recurrence import IMMEDIATELY
 from backstay.domain.sealing import keys_in
+from backstay.domain.sinks import read_sinks
 from backstay.errors import InvalidRequest, InvalidSetting
 
 PREFIX: Final = "BACKSTAY_"
 FILE: Final = "backstay.toml"
+LOG_FORMATS: Final = ("text", "json")
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 ASSIGNMENTS: Final = ("balanced", "static")
 
 # Read by the command line, not settings of the engine.
@@ -104,6 +107,20 @@ class Settings:
     job_retention: timedelta = timedelta(days=60)
     job_history_retention: timedelta = timedelta(days=60)
     job_history_max: int = 1_000
+    # Who is told of alerts: addresses, with commas between; and a program with its arguments.
+    alert_webhook: str = field(default="", repr=False)
+    # Requests to them are signed with it.
+    alert_webhook_secret: str = field(default="", repr=False)
+    alert_command: str = field(default="", repr=False)
+    # So long telling one of them may take; so long after it was raised an alert is told again if that failed.
+    alert_timeout: timedelta = timedelta(seconds=10)
+    alert_tell_within: timedelta = timedelta(days=1)
+    # So many alerts are kept; a group that is further behind than this raises one, 0: none does.
+    alerts_max: int = 10_000
+    alert_lag_events: int = 100_000
+    # How `backstay serve` logs: "text" or "json", and from which level on.
+    log_format: str = "text"
+    log_level: str = "info"
     host: str = "127.0.0.1"
     port: int = 8080
     tls_cert: str = ""
@@ -134,6 +151,9 @@ class Settings:
             )
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidSetting("tls_cert and tls_key belong together: give both, or neither")
+        read_sinks(webhooks=self.alert_webhook, secret=self.alert_webhook_secret, command=self.alert_command)
+        _check_choice("log_format", self.log_format, LOG_FORMATS)
+        _check_choice("log_level", self.log_level, LOG_LEVELS)
         self._check_assignment()
         self._check_outbound()
         self._check_job_receivers()
@@ -239,6 +259,8 @@ _LEAST: Final = {
     "job_catch_up_max": 1,
     "job_concurrency": 1,
     "job_history_max": 1,
+    "alerts_max": 1,
+    "alert_lag_events": 0,
     "port": 0,
     "connections_max": 1,
     "watchers_max": 1,
@@ -253,6 +275,11 @@ _MOST: Final = {
     "job_history_max": 100_000,
 }
 _TRUTH: Final = {"true": True, "false": False}
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InvalidSetting(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
 
 
 def _ordinal(variables: Mapping[str, str]) -> dict[str, int]:

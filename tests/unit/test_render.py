@@ -311,7 +311,7 @@ def test_a_supervisor_that_never_was_is_nobody():
 def test_an_alert_says_since_when_about_what_and_who_took_it_up():
     alert = Alert(
         id=7, kind=AlertKind.TASK_ERROR, target="task:o1", task_id="o1", step="charge:1",
-        message="\x1b[31mno cover", at=NOW - timedelta(hours=2),
+        message="\x1b[31mno cover", at=NOW - timedelta(hours=2), last_at=NOW,
         acknowledged_by="ann@ops", acknowledged_at=NOW,
     )  # fmt: skip
 

@@ -82,7 +82,7 @@ def test_settings_do_not_change(tmp_path: Path):
 
 
 def test_an_unknown_option_is_an_error_that_lists_the_known_ones(tmp_path: Path):
-    with pytest.raises(InvalidSetting, match=r"no setting 'leese'; known: .*lease, max_deliveries"):
+    with pytest.raises(InvalidSetting, match=r"no setting 'leese'; known: .*lease, log_format"):
         load({"leese": "5s"}, folder=tmp_path)
 
 

@@ -34,6 +34,7 @@ from backstay.api.routes import ROUTES
 from backstay.api.routing import as_response, router
 from backstay.api.stream_metrics import stream_standings
 from backstay.api.streams import Accepted, append_events
+from backstay.api.task_gauges import sampled_tasks
 from backstay.api.watchers import Watchers
 from backstay.messaging.posting import Posting
 from backstay.observe import log
@@ -69,6 +70,7 @@ def build(ports: Ports) -> Interface:
         watchers=Watchers(settings.watchers_max),
         lookouts=Lookouts(client),
         queue_gauges=sampled_gauges(client.exchange.queues, clock),
+        task_gauges=sampled_tasks(client, clock),
         lobby=Lobby(),
         stream_standings=stream_standings(client, clock),
         document=document((*ROUTES, *arm_routes.ROUTES)),

@@ -18,6 +18,7 @@ from backstay.api.ports import Ports
 from backstay.api.queue_gauges import QueueGauges
 from backstay.api.sampled import Sampled
 from backstay.api.stream_metrics import Standings
+from backstay.api.task_gauges import TaskGauges
 from backstay.api.watchers import Watchers
 from backstay.client import Client
 from backstay.errors import InvalidInput
@@ -64,6 +65,7 @@ class Service:
     watchers: Watchers
     lookouts: Lookouts
     queue_gauges: Sampled[QueueGauges]
+    task_gauges: Sampled[TaskGauges]
     lobby: Lobby
     stream_standings: Standings
     # The OpenAPI document.

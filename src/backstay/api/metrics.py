@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from backstay.api.calls import Call, Nothing, Text
-from backstay.api.exposition import family
+from backstay.api.exposition import family, histogram, label
 from backstay.api.job_metrics import job_lines
 from backstay.api.queue_gauges import queue_lines
 from backstay.api.stream_metrics import stream_exposition
+from backstay.api.task_gauges import task_lines
+from backstay.domain.alert import AlertKind
 from backstay.domain.breaker import BreakerState
 from backstay.observe import (
+    EVENTS,
     LATE_REPLY,
     MESSAGE_DUPLICATE,
     OCCURRENCE_SKIPPED,
@@ -19,9 +22,12 @@ from backstay.observe import (
     RECOVERED,
     STATUS_LOST,
     appended,
+    claim_seconds,
+    commit_seconds,
     counters,
     lateness,
     processed,
+    raised,
 )
 from backstay.views import AgentView
 
@@ -49,6 +55,13 @@ async def get_metrics(call: Call[Nothing, Nothing, Nothing]) -> Text:
         *queue_lines(await call.service.queue_gauges.get(), now=now),
         *of_streams,
         *job_lines(lateness),
+        *task_lines(await call.service.task_gauges.get(), raised=raised, now=now),
+        *histogram("backstay_commit_seconds", "How long commits of this process took.", commit_seconds),
+        *histogram(
+            "backstay_claim_seconds",
+            "How long new tasks waited until this process claimed them.",
+            claim_seconds,
+        ),
     ]
     return Text("".join(f"{line}\n" for line in lines), media_type=MEDIA_TYPE)
 
@@ -59,7 +72,8 @@ def exposition(counted: Mapping[str, int], *, waiting: int, agents: Sequence[Age
         "backstay_backlog", "gauge", "Tasks that wait to be claimed, counted no further than the limit."
     )
     yield f"backstay_backlog {waiting}"
-    for event in sorted({*counted, *_NAMES}):
+    # Alerts are counted by their kinds.
+    for event in sorted({*EVENTS, *counted} - {*AlertKind}):
         name = f"backstay_{_NAMES.get(event, event)}_total"
         yield from family(name, "counter", f"How often {event} happened in this process.")
         yield f"{name} {counted.get(event, 0)}"
@@ -68,7 +82,7 @@ def exposition(counted: Mapping[str, int], *, waiting: int, agents: Sequence[Age
     )
     for agent in agents:
         number = sum(one.breaker == BreakerState.OPEN for one in agent.instances)
-        yield f'backstay_breaker_open{{agent="{agent.name}"}} {number}'
+        yield f"backstay_breaker_open{{agent={label(agent.name)}}} {number}"
     yield from family(
         "backstay_agent_concurrency",
         "gauge",
@@ -77,4 +91,4 @@ def exposition(counted: Mapping[str, int], *, waiting: int, agents: Sequence[Age
     for agent in agents:
         limits = [one.concurrency for one in agent.instances if one.concurrency is not None]
         if limits:
-            yield f'backstay_agent_concurrency{{agent="{agent.name}"}} {sum(limits)}'
+            yield f"backstay_agent_concurrency{{agent={label(agent.name)}}} {sum(limits)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Final
 
 import typer
@@ -18,7 +19,10 @@ from backstay.cli.arguments import (
 from backstay.cli.render import print_json, say, show_page
 from backstay.cli.tables import alert_table
 from backstay.clock import SystemClock
+from backstay.runtime import tell_test_alert
+from backstay.settings import Settings
 from backstay.store.records import AlertFilter
+from backstay.views import Page
 
 commands: Final = typer.Typer(
     help="See what a person is called for, and take it up.",
@@ -65,3 +69,17 @@ def ack(
         print_json(alert)
     else:
         say(f"alert {alert.id} is taken up by {alert.acknowledged_by}")
+
+
+@commands.command("test")
+def try_sinks(*, json: JsonOption = False) -> None:
+    """Tell every sink of these settings of a test alert, and see what becomes of it."""
+    told = asyncio.run(tell_test_alert(Settings.load()))
+    if json:
+        print_json(Page(told))
+    elif not told:
+        say("there is no sink: alert_webhook and alert_command are not set")
+    for one in [] if json else told:
+        say(f"{one.sink} was told" if one.told else f"{one.sink} was not told: {one.error}")
+    if not all(one.told for one in told):
+        raise typer.Exit(1)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from backstay.app import App
 from backstay.cli.access import StoreOption
+from backstay.cli.logs import set_up_logging
 from backstay.cli.render import note
 from backstay.cli.target import load_app
 from backstay.runtime.roles import ALL, Role, as_names, parse_roles
 from backstay.runtime.stores import store_label
 from backstay.settings import Settings
-
-LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(message)s"
 
 
 def serve(
@@ -57,7 +55,7 @@ def serve(
     )
     wanted = ALL if roles is None else parse_roles(roles.split(","))
     app = App("backstay") if target is None else load_app(target)
-    logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)
+    set_up_logging(settings)
 
     def say_ready(address: str | None) -> None:
         where = f" on {address}" if address else ""

@@ -8,6 +8,7 @@ from random import Random
 from backstay.clock import Clock
 from backstay.definitions.registry import Registry
 from backstay.domain.lease import Owner
+from backstay.ingest.calling import Calls
 from backstay.ingest.queues.consumer import Consumer
 from backstay.ingest.queues.submitter import Submitter
 from backstay.ingest.streams.assembly import batches_of, pipeline_of
@@ -45,7 +46,10 @@ class Ingest:
             *(Consumer(one, exchange, clock=clock) for one in registry.consumers.values()),
             *submitters,
         ]
-        self.checkpointer = Checkpointer(store.groups, owner, settings=settings, clock=clock)
+        self.calls = Calls(store.alerting, clock)
+        self.checkpointer = Checkpointer(
+            store.groups, owner, settings=settings, clock=clock, calls=self.calls
+        )
         services = Services(
             streams=streams,
             exchange=exchange,
@@ -56,6 +60,7 @@ class Ingest:
             clock=clock,
             random=random,
             checkpointer=self.checkpointer,
+            calls=self.calls,
         )
         self.pipelines = [
             *(pipeline_of(one, services) for one in registry.pipelines.values()),
@@ -72,12 +77,14 @@ class Ingest:
                 group.create_task(pipeline.run(), name=f"backstay-pipeline {pipeline.label}")
             group.create_task(self.checkpointer.run(), name="backstay-checkpointer")
             group.create_task(self.retention.run(), name="backstay-retention")
+            group.create_task(self.calls.run(), name="backstay-calls")
 
     async def run_once(self) -> int:
         """One turn of each; how many messages and events were handled."""
         handled = sum([await consumer.run_once() for consumer in self.consumers])
         handled += sum([await pipeline.run_once() for pipeline in self.pipelines])
         await self.retention.run_once()
+        await self.calls.run_once()
         return handled
 
     async def drain(self) -> None:

@@ -23,7 +23,6 @@ from backstay.domain.jobs.ticking import Rules, Tick, tick
 from backstay.domain.lease import Owner
 from backstay.errors import Unavailable
 from backstay.observe import (
-    JOB_UNREADABLE,
     OCCURRENCE_SKIPPED,
     OCCURRENCE_STARTED,
     STORE_UNAVAILABLE,
@@ -130,7 +129,7 @@ def _firing(due: DueJob, ticked: Tick | None, now: datetime) -> Firing:
     if ticked is None:
         return Firing(seen=due.job, job=due.job, again_at=now + _pause(due, now))
     tasks = [task_of(one, due.job, due.collection) for one in ticked.starts]
-    return Firing(seen=due.job, job=ticked.job, tasks=tasks, entries=ticked.gaps)
+    return Firing(seen=due.job, job=ticked.job, tasks=tasks, entries=ticked.gaps, alerts=ticked.alerts)
 
 
 def _pause(due: DueJob, now: datetime) -> timedelta:
@@ -154,5 +153,5 @@ def _tell(due: DueJob, ticked: Tick, now: datetime) -> None:
                 number=gap.instants,
                 reason=gap.message,
             )
-        else:
-            alert(JOB_UNREADABLE, job=name, reason=gap.message)
+    for new in ticked.alerts:
+        alert(new.kind, target=new.target, message=new.message)

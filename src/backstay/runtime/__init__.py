@@ -18,7 +18,7 @@ Nothing else in the package knows of two roles at once. The last six are not imp
 an application in a script needs no HTTP server.
 """
 
-from backstay.runtime.once import supervise_once
+from backstay.runtime.once import supervise_once, tell_test_alert
 from backstay.runtime.roles import Role, Roles, parse_roles
 from backstay.runtime.running import Running
 from backstay.runtime.stores import StoreClock, connected, open_store
@@ -32,4 +32,5 @@ __all__ = [
     "open_store",
     "parse_roles",
     "supervise_once",
+    "tell_test_alert",
 ]

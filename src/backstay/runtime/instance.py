@@ -14,7 +14,7 @@ from backstay.clock import Alarms, Clock
 from backstay.definitions.registry import Registry
 from backstay.domain.control import Controls
 from backstay.domain.durations import describe
-from backstay.domain.lease import Owner
+from backstay.domain.lease import Leader, Owner
 from backstay.errors import Unavailable
 from backstay.ingest.role import Ingest
 from backstay.jobs.role import JobsRole
@@ -28,6 +28,8 @@ from backstay.settings import Settings
 from backstay.store.base import Changes, Report, Store
 from backstay.supervisor.loop import Supervisor
 from backstay.supervisor.prune import Pruner
+from backstay.supervisor.telling import Telling, sinks_of
+from backstay.supervisor.watch import Watch
 
 # A store that is away at start-up, or for long, is asked again after this pause.
 RECONNECT_SECONDS: Final = 1.0
@@ -92,11 +94,16 @@ class Instance:
                 random=random,
             )
             self._scheduler.mail.when_let_in(self._agents_came)
-        self._supervisor: Supervisor | None = None
+        self._supervisor = self._new_supervisor() if Role.SUPERVISOR in roles else None
         self._pruner: Pruner | None = None
-        if Role.SUPERVISOR in roles:
-            self._supervisor = supervisor = self._new_supervisor()
-            self._pruner = Pruner(store.retention, lambda: supervisor.leader, settings=settings, clock=clock)
+        self._watch: Watch | None = None
+        self._telling: Telling | None = None
+        if self._supervisor is not None:
+            lead = self._lead
+            self._pruner = Pruner(store.retention, lead, settings=settings, clock=clock)
+            self._watch = Watch(store, streams, lead, settings=settings, clock=clock)
+            sinks = sinks_of(settings, clock)
+            self._telling = Telling(store.alerting, sinks, lead, settings=settings, clock=clock)
         self._ingest: Ingest | None = None
         if Role.INGEST in roles:
             self._ingest = Ingest(
@@ -129,6 +136,10 @@ class Instance:
                     group.create_task(self._supervisor.run(), name="backstay-supervisor")
                 if self._pruner is not None:
                     group.create_task(self._pruner.run(), name="backstay-pruner")
+                if self._watch is not None:
+                    group.create_task(self._watch.run(), name="backstay-watch")
+                if self._telling is not None:
+                    group.create_task(self._telling.run(), name="backstay-telling")
                 if self._ingest is not None:
                     group.create_task(self._ingest.run(), name="backstay-ingest")
                 if self._jobs is not None:
@@ -299,6 +310,9 @@ class Instance:
             self._controls_due.set()
 
     # Underneath
+
+    def _lead(self) -> Leader | None:
+        return None if self._supervisor is None else self._supervisor.leader
 
     def _new_supervisor(self) -> Supervisor:
         return Supervisor(

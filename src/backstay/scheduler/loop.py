@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import copy_context
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from backstay.domain.step import Failure
 from backstay.domain.task import TaskRecord
 from backstay.errors import BackstayError, LeaseLost, Unavailable, UnknownTask
 from backstay.messaging.wire import AgentLink
-from backstay.observe import STORE_UNAVAILABLE, emit, log
+from backstay.observe import STORE_UNAVAILABLE, claim_seconds, emit, log
 from backstay.pulse import Pulse
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.mailbox import Mailbox
@@ -181,6 +181,8 @@ class Scheduler:
         )
         # Whose turn it is to be asked first goes round, so that no workflow starves another.
         self._claimable = [*self._claimable[1:], self._claimable[0]]
+        if claimed:
+            _count_waits(claimed, self._clock.now())
         for one in claimed:
             self._soon(lambda one=one: self._start(one))  # type: ignore[misc]
         return len(claimed)
@@ -381,3 +383,10 @@ def runnables(registry: Registry, settings: Settings) -> list[Runnable]:
     return [
         Runnable(one.name, one.version, time_for_run(one, settings)) for one in registry.workflows.values()
     ]
+
+
+def _count_waits(claimed: Sequence[Claimed], now: datetime) -> None:
+    """How long tasks waited that are claimed for the first time."""
+    for one in claimed:
+        if one.task.lock_number == 1:
+            claim_seconds.add(max(0.0, (now - one.task.created_at).total_seconds()))

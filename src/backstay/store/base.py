@@ -9,6 +9,7 @@ supervision   what the store does for the supervisor: who leads, what nobody mov
 records       what it keeps for operators: controls, alerts, the audit trail, tokens
 queues        messages in queues (``messaging.queue``)
 requests      what it carries between schedulers and agents in other processes
+alerting      that alerts are raised once, and whom they were told
 groups        how far the readers of streams have got, and what they set aside
 jobs          job collections, their jobs, and what became of their occurrences
 retention     what has outlived its time, and is forgotten
@@ -36,6 +37,7 @@ from backstay.domain.task import NewTask, Signal, TaskRecord
 from backstay.errors import BackstayError
 from backstay.messaging.queue import Queues
 from backstay.store.accepting import Accept
+from backstay.store.alerting import Alerting
 from backstay.store.groups import Groups
 from backstay.store.inspection import Inspection
 from backstay.store.jobs import Jobs
@@ -255,6 +257,9 @@ class Store(Protocol):
 
     @property
     def inspection(self) -> Inspection: ...
+
+    @property
+    def alerting(self) -> Alerting: ...
 
     async def open(self, *, must_exist: bool = False) -> None:
         """Connect and bring the schema up to date. Raises StoreTooNew for a newer schema.

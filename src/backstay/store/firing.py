@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec.structs import replace
 
+from backstay.domain.alert import AlertKind, NewAlert, of_job
 from backstay.domain.jobs.outcomes import finished
 from backstay.domain.jobs.records import JobRecord, JobState
 from backstay.domain.task import NewTask
 from backstay.errors import BackstayError, Conflict, IdConflict, InvalidRequest, LeaseLost
-from backstay.observe import JOB_UNFIT, emit
+from backstay.observe import alert
 from backstay.store.advancing import Outcome
 from backstay.store.job_rows import Excess, JobShape, Kept, trimmed
 from backstay.store.jobs import Firing
@@ -42,8 +42,9 @@ async def fire_all(firings: Sequence[Firing], write: Write, *, now: datetime) ->
 
 async def _put_off(firing: Firing, write: Write, *, now: datetime, error: BackstayError) -> None:
     job = firing.seen
-    emit(JOB_UNFIT, level=logging.ERROR, job=f"{job.collection.name}/{job.name}", error=error)
-    await write([Firing(seen=job, job=job, again_at=now + UNFIT_PAUSE)])
+    unfit = of_job(AlertKind.JOB_UNFIT, job.collection.name, job.name, message=str(error))
+    alert(unfit.kind, job=f"{job.collection.name}/{job.name}", message=error)
+    await write([Firing(seen=job, job=job, again_at=now + UNFIT_PAUSE, alerts=[unfit])])
 
 
 class Firings:
@@ -93,6 +94,10 @@ class Firings:
     @property
     def job_tasks(self) -> list[Row]:
         return [(key, task.id) for key, one in self._fired.items() for task in one.tasks]
+
+    @property
+    def alerts(self) -> list[tuple[NewAlert, datetime]]:
+        return [(alert, self.now) for one in self._fired.values() for alert in one.alerts]
 
     @property
     def gaps(self) -> list[Row]:

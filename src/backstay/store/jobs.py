@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from backstay.domain.alert import NewAlert
 from backstay.domain.audit import Act
 from backstay.domain.jobs.records import (
     ActionName,
@@ -84,6 +85,8 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True):
     entries: Sequence[HistoryEntry] = ()
     # The instant stays the next one, and the job is due again only then: an earlier occurrence is at work.
     again_at: datetime | None = None
+    # Whom this calls a person for.
+    alerts: Sequence[NewAlert] = ()
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

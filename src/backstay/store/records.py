@@ -33,6 +33,14 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
 
 
+class TaskNumber(msgspec.Struct, frozen=True):
+    """How many tasks are in a state, and since when; "expired" are processing past their complete-by."""
+
+    state: str
+    number: int
+    oldest: datetime | None
+
+
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     """What an idempotency key was first used for."""
 
@@ -63,6 +71,11 @@ class Records(Protocol):
         Asked by a process that lets its steps begin again: some may have parked after it was let go on, and
         before that process had heard of it.
         """
+
+    # Numbers
+
+    async def task_numbers(self, *, counted: int, now: datetime) -> list[TaskNumber]:
+        """How many tasks there are in each state, counted no further than ``counted``."""
 
     # Alerts and the trail
 

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from backstay.domain.access import Role, Token
-from backstay.domain.alert import Alert, AlertKind, NewAlert
+from backstay.domain.alert import Alert, AlertKind, Delivery, NewAlert, Undelivered
 from backstay.domain.audit import Act, Entry
 from backstay.domain.control import Control, Forced, Subject
 from backstay.domain.instants import micros
@@ -26,6 +26,7 @@ from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import MESSAGE_LENGTH_MAX, Failure, StepKind, StepRecord, UndoKind
 from backstay.domain.task import NewTask, Request, Signal, TaskRecord
 from backstay.store.base import InstanceRecord, Report, StepBegan, StepCompleted
+from backstay.store.records import TaskNumber
 from backstay.store.supervision import Round
 
 Row = Sequence[Any]
@@ -359,12 +360,36 @@ class Shape:
             at=self._instant(row[6]),
             acknowledged_by=row[7],
             acknowledged_at=self._optional(row[8]),
+            count=row[9],
+            last_at=self._instant(row[10]),
         )
 
     def alert_row(self, alert: NewAlert, at: datetime) -> Row:
         """The parameters of ``insert_alert``."""
-        message = storable(alert.message)
-        return (alert.kind, alert.target, alert.task_id, alert.step, message, self.stored(at))
+        message, stored = storable(alert.message), self.stored(at)
+        return (alert.kind, alert.target, alert.task_id, alert.step, message, stored, stored)
+
+    def call_values(self, alert: NewAlert, at: datetime) -> Values:
+        """The parameters of ``call``."""
+        return {
+            **msgspec.structs.asdict(alert),
+            "message": storable(alert.message),
+            "at": self.stored(at),
+        }
+
+    def task_number(self, row: Row) -> TaskNumber:
+        """From the columns of ``task_numbers``."""
+        return TaskNumber(row[0], row[1], self._optional(row[2]))
+
+    def undelivered(self, row: Row) -> Undelivered:
+        """From the columns of ``undelivered``."""
+        return Undelivered(alert=self.alert(row), attempt=row[11])
+
+    def delivery_row(self, one: Delivery) -> Row:
+        """The parameters of ``put_delivery``."""
+        next_at = None if one.next_at is None else self.stored(one.next_at)
+        error = None if one.error is None else storable(one.error)
+        return (one.alert_id, one.sink, one.attempt, next_at, error)
 
     def entry(self, row: Row) -> Entry:
         """From the columns of ``entry_columns``."""

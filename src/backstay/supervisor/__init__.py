@@ -3,4 +3,7 @@
 loop    leads if it can, and makes a round each period; many may run, one leads
 sweep   one bounded round: dead instances, due wake-ups, overrun runs and steps, what is to be held back
 prune   what ended long ago is forgotten, a few at a time
+watch   troubles that nobody raises by itself, and how many alerts are kept
+telling tells sinks of alerts: at least once each
+sinks   one of them: a request, or a program
 """

@@ -44,6 +44,7 @@ from backstay.testing.promises.requests import RequestPromises
 from backstay.testing.promises.rounds import RoundPromises
 from backstay.testing.promises.statuses import StatusPromises
 from backstay.testing.promises.submission import SubmissionPromises
+from backstay.testing.promises.telling import TellingPromises
 from backstay.testing.promises.transitions import TransitionPromises
 from backstay.testing.promises.waiting import WaitingPromises
 
@@ -66,6 +67,7 @@ class StoreSuite(
     ControlPromises,
     AlertPromises,
     QueueAlertPromises,
+    TellingPromises,
     RecordPromises,
     StatusPromises,
     AcceptPromises,

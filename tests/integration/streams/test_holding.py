@@ -12,10 +12,11 @@ import pytest
 
 from backstay import App, Checkpoint, Event
 from backstay.clock import SystemClock
+from backstay.domain.alert import AlertKind
 from backstay.domain.stream import Slice
 from backstay.errors import StoreUnavailable
 from backstay.messaging.embedded import EmbeddedLog
-from backstay.observe import OFFSET_AHEAD, OTHER_LOG, PARTITION_LOST, counters
+from backstay.observe import PARTITION_LOST, counters
 from backstay.runtime import Running
 from backstay.settings import Settings
 from backstay.store.groups import Advance, Advanced, Groups
@@ -197,7 +198,7 @@ async def test_a_run_that_ends_writes_how_far_it_has_got(database: Database, tmp
 
 async def test_a_checkpoint_beyond_the_end_stops_that_partition_alone(database: Database, tmp_path: Path):
     """IR-5: the log is another one than before."""
-    alerts = counters[OFFSET_AHEAD]
+    alerts = counters[AlertKind.OFFSET_AHEAD]
     seen: Counter[int] = Counter()
 
     async def note(event: Event) -> None:
@@ -213,20 +214,20 @@ async def test_a_checkpoint_beyond_the_end_stops_that_partition_alone(database: 
             now=reader.client._clock.now(),
         )
         reading = asyncio.create_task(reader.ingest.run())
-        await comes_true(lambda: counters[OFFSET_AHEAD] == alerts + 1)
+        await comes_true(lambda: counters[AlertKind.OFFSET_AHEAD] == alerts + 1)
         await reader.append(range(20))
         await comes_true(lambda: seen[0] == 10)
 
         # Even though there is something at that offset by now: it is not what would have come next.
         assert seen == {0: 10}
-        assert counters[OFFSET_AHEAD] == alerts + 1
+        assert counters[AlertKind.OFFSET_AHEAD] == alerts + 1
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
 
 
 async def test_a_log_that_is_not_the_one_that_was_read_is_not_read(database: Database, tmp_path: Path):
     """IR-5: also if it has grown beyond the checkpoint by now. A person decides."""
-    alerts = counters[OTHER_LOG]
+    alerts = counters[AlertKind.OTHER_LOG]
     seen: list[int] = []
 
     async def note(event: Event) -> None:
@@ -240,7 +241,7 @@ async def test_a_log_that_is_not_the_one_that_was_read_is_not_read(database: Dat
     (tmp_path / "elsewhere").mkdir()
     async with app.run(store=database.store(), **at(tmp_path / "elsewhere"), **FAST):
         await app.stream(STREAM).append_all(events(range(100, 120)))
-        await comes_true(lambda: counters[OTHER_LOG] == alerts + 1)
+        await comes_true(lambda: counters[AlertKind.OTHER_LOG] == alerts + 1)
         await app.streamroom.forget(STREAM, "g")
         await comes_true(lambda: len(seen) == 24)
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from backstay import App, Event
+from backstay.domain.alert import AlertKind
 from backstay.domain.audit import Act
-from backstay.observe import QUARANTINE_FULL, counters
+from backstay.observe import counters
 from tests.support.databases import Database
 from tests.support.ingesting import STREAM, Process, checkpoints, passed, process, quarantined, task_ids
 from tests.support.running import comes_true, eventually
@@ -116,7 +117,7 @@ async def test_what_fails_again_is_in_quarantine_again(database: Database, tmp_p
 
 
 async def test_a_full_quarantine_stops_the_partition_and_skips_nothing(database: Database, tmp_path: Path):
-    alerts = counters[QUARANTINE_FULL]
+    alerts = counters[AlertKind.QUARANTINE_FULL]
     app = App("shop")
     seen: list[int] = []
 
@@ -134,9 +135,9 @@ async def test_a_full_quarantine_stops_the_partition_and_skips_nothing(database:
         [flow] = reader.pipeline.flows.values()
         assert flow.tally.stalled
         assert await checkpoints(reader.store) == {0: 4}
-        assert counters[QUARANTINE_FULL] == alerts + 1
+        assert counters[AlertKind.QUARANTINE_FULL] == alerts + 1
         await reader.ingest.checkpointer.write([flow.tally])
-        assert counters[QUARANTINE_FULL] == alerts + 1
+        assert counters[AlertKind.QUARANTINE_FULL] == alerts + 1
 
         await reader.store.retire(reader.owner, now=reader.client._clock.now())
 

@@ -13,8 +13,9 @@ import pytest
 
 from backstay import App, Event, Message
 from backstay.clock import SystemClock
+from backstay.domain.alert import AlertKind
 from backstay.domain.audit import Act
-from backstay.observe import PIPELINE_WAITS, QUEUE_MISSING, counters
+from backstay.observe import PIPELINE_WAITS, counters
 from tests.support.crashes import Crashes
 from tests.support.databases import Database
 from tests.support.ingesting import STREAM, Process, at, checkpoints, passed, process, quarantined
@@ -215,7 +216,7 @@ async def test_a_queue_that_is_missing_is_waited_for_and_calls_a_person_once(
         with caplog.at_level(logging.ERROR, "backstay"):
             for _ in range(3):
                 await reader.run_once()
-        assert [one.message.split()[0] for one in caplog.records] == [f"alert={QUEUE_MISSING}"]
+        assert [one.message.split()[0] for one in caplog.records] == [f"alert={AlertKind.QUEUE_MISSING}"]
         assert await checkpoints(reader.store) == {0: None}
 
         other = App("other")

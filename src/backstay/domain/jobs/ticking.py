@@ -24,6 +24,7 @@ from typing import Final
 
 import msgspec
 
+from backstay.domain.alert import AlertKind, NewAlert, of_job
 from backstay.domain.instants import instant, micros
 from backstay.domain.jobs.messages import not_caught_up, overlapped, unreadable
 from backstay.domain.jobs.outcomes import abandoned, finished
@@ -60,6 +61,17 @@ class Tick:
     job: JobRecord
     starts: tuple[Occurrence, ...] = ()
     gaps: tuple[HistoryEntry, ...] = ()
+    # Of the instants in gaps those that nobody was there for, and that are not caught up.
+    missed: int = 0
+
+    @property
+    def alerts(self) -> list[NewAlert]:
+        """Whom it calls a person for: a job that cannot be read, or did not run when it should have."""
+        failed = [one for one in self.gaps if one.status is not EntryStatus.POSTPONED]
+        found = [_alert(AlertKind.JOB_UNREADABLE, self.job, one.message) for one in failed]
+        if self.missed:
+            found += [_alert(AlertKind.OCCURRENCES_MISSED, self.job, one.message) for one in self.gaps]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +148,7 @@ def _started(job: JobRecord, due: Due, chosen: range, *, at_work: int) -> Tick:
     )
     # A job whose last occurrence starts ends as that does.
     after = after if starts else _ended(after, at_work=at_work)
-    return Tick(job=after, starts=starts, gaps=_missed(job, due, chosen.start))
+    return Tick(job=after, starts=starts, gaps=_missed(job, due, chosen.start), missed=chosen.start)
 
 
 def _left(job: JobRecord, table: Timetable) -> int | None:
@@ -197,3 +209,7 @@ def _broken(job: JobRecord, error: InvalidJob, now: datetime) -> Tick:
         job=replace(job, next_at=None, state=JobState.FAULTED),
         gaps=(_entry(job, now, EntryStatus.FAILED, unreadable(str(error))),),
     )
+
+
+def _alert(kind: AlertKind, job: JobRecord, message: str) -> NewAlert:
+    return of_job(kind, job.collection.name, job.name, message=message)

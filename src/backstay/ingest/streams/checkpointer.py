@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from backstay.clock import Clock
+from backstay.domain.alert import AlertKind, of_group
 from backstay.domain.lease import Owner
 from backstay.domain.stream import Group
 from backstay.errors import (
@@ -21,14 +22,12 @@ from backstay.errors import (
     Unavailable,
     UnknownQueue,
 )
+from backstay.ingest.calling import Calls
 from backstay.ingest.streams.tally import Tally
 from backstay.observe import (
     EVENT_QUARANTINED,
     PIPELINE_WAITS,
-    QUARANTINE_FULL,
-    QUEUE_MISSING,
     STORE_UNAVAILABLE,
-    alert,
     counters,
     emit,
 )
@@ -49,8 +48,11 @@ _NO_WAY: Final = (QuarantineFull, QueueFull, UnknownQueue)
 class Checkpointer:
     """The one writer of all pipelines and batches of a process."""
 
-    def __init__(self, groups: Groups, owner: Owner, *, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, groups: Groups, owner: Owner, *, settings: Settings, clock: Clock, calls: Calls
+    ) -> None:
         self._groups = groups
+        self._calls = calls
         self._owner = owner
         self._quarantine_max = settings.quarantine_max
         self._clock = clock
@@ -177,15 +179,15 @@ class Checkpointer:
         group = tally.holding.group
         if group not in self._full:
             self._full.add(group)
-            _tell(group, error)
+            self._tell(group, error)
         tally.stalled = True
         self._stalled_until = self._clock.monotonic() + RETRY_SECONDS
 
-
-def _tell(group: Group, error: BackstayError) -> None:
-    """Call a person; not where receivers are behind: to wait for them is what a full queue is for."""
-    if isinstance(error, QueueFull):
-        emit(PIPELINE_WAITS, stream=group.stream, group=group.name, message=error)
-        return
-    kind = QUARANTINE_FULL if isinstance(error, QuarantineFull) else QUEUE_MISSING
-    alert(kind, stream=group.stream, group=group.name, message=error)
+    def _tell(self, group: Group, error: BackstayError) -> None:
+        """Call a person; not where receivers are behind: to wait for them is what a full queue is for."""
+        if isinstance(error, QueueFull):
+            emit(PIPELINE_WAITS, stream=group.stream, group=group.name, message=error)
+            return
+        full = isinstance(error, QuarantineFull)
+        kind = AlertKind.QUARANTINE_FULL if full else AlertKind.QUEUE_MISSING
+        self._calls.call(of_group(kind, group.stream, group.name, message=str(error)))

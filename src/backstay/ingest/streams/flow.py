@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from backstay.domain.alert import AlertKind, of_group
 from backstay.domain.stream import EventRecord, Holding, Quarantined, Slice, slot_of
 from backstay.errors import BackstayError, LeaseLost, OffsetAhead
 from backstay.ingest.streams.allowance import Share
@@ -21,7 +22,7 @@ from backstay.ingest.streams.lookout import Lookout
 from backstay.ingest.streams.services import Services
 from backstay.ingest.streams.tally import Tally
 from backstay.ingest.waiting import within
-from backstay.observe import OFFSET_AHEAD, STORE_UNAVAILABLE, alert, emit
+from backstay.observe import STORE_UNAVAILABLE, emit
 from backstay.pulse import Pulse
 from backstay.store.groups import Advance
 
@@ -211,13 +212,8 @@ class Flow(ABC):
     async def _stop_reading(self, error: OffsetAhead) -> None:
         """The log is not the one that was read before. What came into it is not what would be next here."""
         group = self.holding.group
-        alert(
-            OFFSET_AHEAD,
-            stream=group.stream,
-            group=group.name,
-            partition=self.holding.partition,
-            message=error,
-        )
+        message = f"partition {self.holding.partition}: {error}"
+        self._services.calls.call(of_group(AlertKind.OFFSET_AHEAD, group.stream, group.name, message=message))
         while not self._draining:
             self.pulse.felt()
             await within(PULSE_SECONDS, self._wake)

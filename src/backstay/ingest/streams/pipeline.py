@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from backstay.domain.alert import AlertKind, of_group
 from backstay.domain.stream import Group, Holding, Unit, slot_of
 from backstay.errors import BackstayError, LeaseLost, OtherLog, ReadersDiffer, Unavailable
 from backstay.ingest.streams.flow import Flow
@@ -24,13 +25,11 @@ from backstay.ingest.streams.services import Services
 from backstay.ingest.streams.tally import Tally
 from backstay.ingest.waiting import within
 from backstay.observe import (
-    OTHER_LOG,
     PARTITION_GIVEN_UP,
     PARTITION_LOST,
     PARTITION_TAKEN,
     READERS_DIFFER,
     STORE_UNAVAILABLE,
-    alert,
     emit,
 )
 from backstay.pulse import Pulse
@@ -153,7 +152,10 @@ class Pipeline:
         """Nothing is read until a person has decided which log it is to be. One is called once."""
         if not self._called_for_help:
             self._called_for_help = True
-            alert(OTHER_LOG, stream=self.group.stream, group=self.group.name, message=error)
+            message, group = str(error), self.group
+            self._services.calls.call(
+                of_group(AlertKind.OTHER_LOG, group.stream, group.name, message=message)
+            )
 
     def _say_that_readers_differ(self, error: ReadersDiffer) -> None:
         """Once: it goes on by itself as soon as the others have stopped."""

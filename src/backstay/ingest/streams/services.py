@@ -7,6 +7,7 @@ from random import Random
 
 from backstay.clock import Clock
 from backstay.domain.lease import Owner
+from backstay.ingest.calling import Calls
 from backstay.ingest.streams.budget import Budget
 from backstay.ingest.streams.checkpointer import Checkpointer
 from backstay.messaging.exchange import Exchange
@@ -27,4 +28,5 @@ class Services:
     clock: Clock
     random: Random
     checkpointer: Checkpointer
+    calls: Calls
     budget: Budget = field(default_factory=Budget)

@@ -26,6 +26,7 @@ async def write_firings(tables: Tables, changes: Changes, statuses: Statuses, fi
     if firings.compare(_kept(found)):
         await _put_standings(tables, firings.standings, firings.now)
         await tables.run_rows("insert_history", firings.gaps)
+        await tables.put_alerts(firings.alerts)
         await tables.run_rows("cut_history", firings.excess)
         await enter_occurrences(tables, changes, statuses, firings.job_tasks, firings.tasks)
     return firings.answers

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 import asyncpg
 
 from backstay.errors import Closed, StoreUnavailable
-from backstay.observe import STORE_UNAVAILABLE, emit
+from backstay.observe import STORE_UNAVAILABLE, commit_seconds, emit
 from backstay.store.base import Changes
 from backstay.store.postgres.connection import LOST, REFUSALS, Server, told_as_lost
 from backstay.store.postgres.news import notices
@@ -145,6 +145,7 @@ class Lane:
         changes = Changes(settled=[], touched=[])
         number = self._number + 1
         async with self._connected() as tables:
+            began = time.monotonic()
             await self._start(tables.connection)
             tables.unmarked = self.id, number
             answer = await operation(tables, changes)
@@ -155,6 +156,7 @@ class Lane:
             # From here on, the number is used up whatever happens.
             self._number = number
         await self._commit(tables.connection, number, give_up_at)
+        commit_seconds.add(time.monotonic() - began)
         await self._reach("after", tables)
         return answer, changes
 

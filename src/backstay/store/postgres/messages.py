@@ -15,6 +15,7 @@ from backstay.domain.status import Destination
 from backstay.errors import BackstayError
 from backstay.store.base import Changes
 from backstay.store.fullness import Fullness
+from backstay.store.postgres.tables import SHAPE as ALERT_SHAPE
 from backstay.store.postgres.tables import Judged, Tables
 from backstay.store.posting import (
     Dated,
@@ -29,7 +30,7 @@ from backstay.store.posting import (
 )
 from backstay.store.queue_news import FORGOTTEN_MAX, dropped
 from backstay.store.queue_rows import QueueShape
-from backstay.store.rows import Row, Values, storable
+from backstay.store.rows import Row, Values
 
 SHAPE: Final = QueueShape(
     stored=lambda instant: instant,
@@ -198,13 +199,8 @@ def held_columns(deliveries: Sequence[Held]) -> Values:
 
 async def call_once(tables: Asked, alerts: Iterable[NewAlert], now: datetime) -> list[NewAlert]:
     """Call for a person, unless one was and has yet to take it up; those alerts that are new."""
-    return [
-        one
-        for one in alerts
-        if await tables.run(
-            "call_once", kind=one.kind, target=one.target, message=storable(one.message), at=now
-        )
-    ]
+    called = [(one, await tables.run("call", **ALERT_SHAPE.call_values(one, now))) for one in alerts]
+    return [one for one, [[is_new]] in called if is_new]
 
 
 async def _known(tables: Asked, posting: Posting) -> dict[Name, int]:

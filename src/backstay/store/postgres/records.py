@@ -25,7 +25,7 @@ from backstay.store.decisions import (
 )
 from backstay.store.postgres.session import Session
 from backstay.store.postgres.tables import SHAPE, Judged, Tables
-from backstay.store.records import AlertFilter, AuditFilter, Regulate, Remembered
+from backstay.store.records import AlertFilter, AuditFilter, Regulate, Remembered, TaskNumber
 
 
 class PostgresRecords:
@@ -96,6 +96,15 @@ class PostgresRecords:
 
     async def _call_for(self, tables: Tables, agent: str, now: datetime) -> None:
         await tables.run("call_for_agent", agent=agent, now=self._judged(now), limit=CALLED_MAX)
+
+    # Numbers
+
+    async def task_numbers(self, *, counted: int, now: datetime) -> list[TaskNumber]:
+        async def look(tables: Tables) -> list[TaskNumber]:
+            rows = await tables.run("task_numbers", counted=counted, now=now)
+            return [SHAPE.task_number(row) for row in rows]
+
+        return await self._session().read(look)
 
     # Alerts and the trail
 

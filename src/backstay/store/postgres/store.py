@@ -46,6 +46,7 @@ from backstay.store.decisions import (
     listing,
 )
 from backstay.store.postgres.accepting import Accepting
+from backstay.store.postgres.alerting import PostgresAlerting
 from backstay.store.postgres.callers import Callers
 from backstay.store.postgres.connection import LOST, Server
 from backstay.store.postgres.contact import Contact
@@ -118,6 +119,7 @@ class PostgresStore:
             contact=self._contact,
             judged=self._judged,
         )
+        self._alerting = PostgresAlerting(lambda: self._session, self._supervision)
         self._groups = PostgresGroups(
             lambda: self._session,
             self._supervision,
@@ -146,6 +148,10 @@ class PostgresStore:
     @property
     def records(self) -> PostgresRecords:
         return self._records
+
+    @property
+    def alerting(self) -> PostgresAlerting:
+        return self._alerting
 
     @property
     def queues(self) -> PostgresQueues:

@@ -208,6 +208,10 @@ class PostgresSupervision:
 
         return await self._session().read(look)
 
+    async def fenced(self, leader: Leader, now: datetime, operation: Operation[Answer]) -> Answer:
+        """Run ``operation`` if ``leader`` still leads. Raises LeaseLost."""
+        return await self._fenced(leader, now, operation)
+
     # Underneath
 
     async def _fenced(self, leader: Leader, now: datetime, operation: Operation[Answer]) -> Answer:

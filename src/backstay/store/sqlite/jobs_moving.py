@@ -25,6 +25,7 @@ def write_firings(tables: Tables, changes: Changes, firings: Firings) -> list[bo
     if firings.compare(_kept(tables, firings.keys)):
         put_standings(tables, firings.standings, firings.now)
         insert_entries(tables, firings.gaps)
+        tables.put_alerts(firings.alerts)
         cut_histories(tables, firings.excess)
         enter_occurrences(tables, changes, firings.job_tasks, firings.tasks)
     return firings.answers

@@ -26,7 +26,8 @@ from backstay.store.posting import (
 )
 from backstay.store.queue_news import FORGOTTEN_MAX, dropped
 from backstay.store.queue_rows import QueueShape
-from backstay.store.rows import as_json, storable
+from backstay.store.rows import as_json
+from backstay.store.sqlite.rows import SHAPE as ALERT_SHAPE
 from backstay.store.sqlite.tables import Tables
 
 SHAPE: Final = QueueShape(
@@ -106,13 +107,7 @@ def _room(tables: Tables, posting: Posting, *, anew: bool = False) -> dict[int, 
 
 def call_once(tables: Tables, alerts: Iterable[NewAlert], now: datetime) -> list[NewAlert]:
     """Call for a person, unless one was and has yet to take it up; those alerts that are new."""
-    return [
-        one
-        for one in alerts
-        if tables.run(
-            "call_once", kind=one.kind, target=one.target, message=storable(one.message), at=micros(now)
-        ).fetchone()
-    ]
+    return [one for one in alerts if tables.run("call", **ALERT_SHAPE.call_values(one, now)).fetchone()[0]]
 
 
 def settle_messages(

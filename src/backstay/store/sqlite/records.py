@@ -24,7 +24,7 @@ from backstay.store.decisions import (
     regulated,
     token_facts,
 )
-from backstay.store.records import AlertFilter, AuditFilter, Regulate, Remembered
+from backstay.store.records import AlertFilter, AuditFilter, Regulate, Remembered, TaskNumber
 from backstay.store.sqlite.rows import SHAPE
 from backstay.store.sqlite.session import Session
 from backstay.store.sqlite.tables import Tables
@@ -56,6 +56,15 @@ class SqliteRecords:
 
     async def call_for(self, agent: str, *, now: datetime) -> None:
         await self._session().write(lambda tables, _changes: _call_for(tables, agent, now))
+
+    # Numbers
+
+    async def task_numbers(self, *, counted: int, now: datetime) -> list[TaskNumber]:
+        def look(tables: Tables) -> list[TaskNumber]:
+            rows = tables.run("task_numbers", counted=counted, now=micros(now))
+            return [SHAPE.task_number(row) for row in rows]
+
+        return await self._session().read(look)
 
     # Alerts and the trail
 

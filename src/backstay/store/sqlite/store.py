@@ -50,6 +50,7 @@ from backstay.store.decisions import (
 )
 from backstay.store.fullness import Fullness
 from backstay.store.rows import as_json
+from backstay.store.sqlite.alerting import SqliteAlerting
 from backstay.store.sqlite.callers import Callers
 from backstay.store.sqlite.groups import SqliteGroups
 from backstay.store.sqlite.inspection import SqliteInspection
@@ -101,6 +102,7 @@ class SqliteStore:
         self._liveness = Liveness(self._path)
         self._callers = Callers(self._path, self._tables)
         self._supervision = SqliteSupervision(lambda: self._session, self._liveness)
+        self._alerting = SqliteAlerting(lambda: self._session, self._supervision)
         self._records = SqliteRecords(lambda: self._session)
         self._queues = SqliteQueues(lambda: self._session, self.listen)
         self._requests = SqliteRequests(lambda: self._session)
@@ -145,6 +147,10 @@ class SqliteStore:
     @property
     def inspection(self) -> SqliteInspection:
         return self._inspection
+
+    @property
+    def alerting(self) -> SqliteAlerting:
+        return self._alerting
 
     async def open(self, *, must_exist: bool = False) -> None:
         connection = await asyncio.to_thread(self._prepare, must_exist=must_exist)

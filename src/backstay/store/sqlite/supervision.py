@@ -198,6 +198,12 @@ class SqliteSupervision:
             lambda tables: [SHAPE.round(row) for row in tables.run("list_rounds", limit=limit)]
         )
 
+    async def fenced(
+        self, leader: Leader, now: datetime, operation: Callable[[Tables, Changes], Answer]
+    ) -> Answer:
+        """Run ``operation`` if ``leader`` still leads. Raises LeaseLost."""
+        return await self._fenced(leader, now, operation)
+
     # Underneath
 
     async def _fenced(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,7 +21,7 @@ from typing import Any, Final
 from backstay.domain.lease import Owner
 from backstay.domain.task import NewTask
 from backstay.errors import BackstayError, Closed, LeaseLost, StoreUnavailable
-from backstay.observe import log
+from backstay.observe import commit_seconds, log
 from backstay.sql.sqlite.connection import REFUSALS, translated
 from backstay.sql.sqlite.others import Others
 from backstay.store.base import (
@@ -183,11 +184,12 @@ class Writer:
         self._report(lambda: self._settle(batch, outcome, changes))
 
     def _transaction(self, batch: Batch, changes: Changes) -> Outcome:
-        plainly = None
+        plainly, began = None, time.monotonic()
         if not batch.calls:
             self._boundary("before")
             plainly = self._write_plainly(batch, changes)
             if plainly is not None:  # One statement, and with that a transaction.
+                commit_seconds.add(time.monotonic() - began)
                 self._boundary("after")
                 return plainly
         connection = self._connection
@@ -198,6 +200,7 @@ class Writer:
         outcome.answers += [self._run(call.operation, changes) for call in batch.calls]
         self._boundary("before")
         connection.execute("COMMIT")
+        commit_seconds.add(time.monotonic() - began)
         self._boundary("after")
         return outcome
 

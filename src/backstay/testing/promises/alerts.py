@@ -45,16 +45,18 @@ class AlertPromises(Promises):
             step="charge:1",
             message="Refused: no",
             at=clock.now(),
+            last_at=clock.now(),
         )
 
     async def test_every_kind_of_alert_can_be_raised_and_one_turn_may_raise_several(
         self, store: Store, alice: Holder
     ) -> None:
-        alerts = [an_alert(kind=kind) for kind in AlertKind]
+        kinds = set(AlertKind) - {AlertKind.TEST}
+        alerts = [an_alert(kind=kind) for kind in kinds]
 
         await alice.write(await alice.hold("t"), alerts=alerts)
 
-        assert {one.kind for one in await store.records.alerts(AlertFilter())} == set(AlertKind)
+        assert {one.kind for one in await store.records.alerts(AlertFilter())} == kinds
 
     async def test_a_refused_turn_raises_no_alert(
         self, store: Store, clock: ManualClock, alice: Holder
@@ -202,4 +204,4 @@ class AlertPromises(Promises):
     async def _raised(self, alice: Holder, *messages: str) -> None:
         task = await alice.hold("t")
         for message in messages:
-            await alice.write(task, alerts=[an_alert(message)])
+            await alice.write(task, alerts=[an_alert(message, step=f"{message}:1")])

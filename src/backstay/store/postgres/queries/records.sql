@@ -44,19 +44,8 @@ UPDATE {schema}.task SET wake_at = {now}
           FOR UPDATE SKIP LOCKED);
 
 -- name: alert_columns
-id, kind, target, task_id, step, message, at, acknowledged_by, acknowledged_at
-
--- name: insert_alert
-INSERT INTO {schema}.alert (kind, target, task_id, step, message, at)
-SELECT * FROM unnest(:kind::text[], :target::text[], :task_id::text[], :step::text[], :message::text[],
-                     :at::timestamptz[]);
-
--- name: call_once
--- While somebody has yet to take up the same, nobody is called again.
-INSERT INTO {schema}.alert (kind, target, message, at) VALUES (:kind, :target, :message, :at)
-ON CONFLICT (target, kind) WHERE acknowledged_at IS NULL
-                            AND kind IN ('dead_letter', 'queue_full', 'quarantine') DO NOTHING
-RETURNING id;
+id, kind, target, task_id, step, message, at, acknowledged_by, acknowledged_at, count,
+coalesce(last_at, at)
 
 -- name: list_alerts
 SELECT {alert_columns} FROM {schema}.alert WHERE id < :before ORDER BY id DESC LIMIT :limit;

@@ -166,3 +166,48 @@ SELECT count(*) FROM (
        SELECT 1 FROM {schema}.task
         WHERE locked_by IS NULL AND NOT parked AND state IN ('pending', 'undoing') AND workflow = :workflow
         LIMIT :at_most) AS waiting;
+
+-- name: task_numbers
+-- Each through the index that holds such tasks, and no further than so many rows. Processed ones are in no
+-- index: they are counted among the newest tasks.
+SELECT 'pending' AS state, count(*) AS number, min(updated_at) AS oldest
+  FROM (SELECT updated_at FROM {schema}.task
+         WHERE locked_by IS NULL AND NOT parked AND state IN ('pending', 'undoing') AND state = 'pending'
+         LIMIT :counted) AS found
+UNION ALL
+SELECT 'processing', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM {schema}.task
+         WHERE locked_by IS NOT NULL AND state = 'processing' LIMIT :counted) AS found
+UNION ALL
+SELECT 'expired', count(*), min(complete_by)
+  FROM (SELECT complete_by FROM {schema}.task
+         WHERE locked_by IS NOT NULL AND complete_by < :now AND state = 'processing'
+         LIMIT :counted) AS found
+UNION ALL
+SELECT 'processed', count(*), min(updated_at)
+  FROM (SELECT state, updated_at FROM {schema}.task ORDER BY key DESC LIMIT :counted) AS newest
+ WHERE state = 'processed'
+UNION ALL
+SELECT 'waiting', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM {schema}.task WHERE state = 'waiting'
+         ORDER BY key LIMIT :counted) AS found
+UNION ALL
+SELECT 'error', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM {schema}.task WHERE state = 'error'
+         ORDER BY key LIMIT :counted) AS found
+UNION ALL
+SELECT 'undoing', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM {schema}.task WHERE state = 'undoing'
+         ORDER BY key LIMIT :counted) AS found
+UNION ALL
+SELECT 'undone', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM {schema}.task WHERE state = 'undone'
+         ORDER BY key LIMIT :counted) AS found
+UNION ALL
+SELECT 'undo_failed', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM {schema}.task WHERE state = 'undo_failed'
+         ORDER BY key LIMIT :counted) AS found
+UNION ALL
+SELECT 'cancelled', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM {schema}.task WHERE state = 'cancelled'
+         ORDER BY key LIMIT :counted) AS found;

@@ -41,17 +41,8 @@ UPDATE task SET wake_at = :now
         LIMIT :limit);
 
 -- name: alert_columns
-id, kind, target, task_id, step, message, at, acknowledged_by, acknowledged_at
-
--- name: insert_alert
-INSERT INTO alert (kind, target, task_id, step, message, at) VALUES (?, ?, ?, ?, ?, ?);
-
--- name: call_once
--- While somebody has yet to take up the same, nobody is called again.
-INSERT INTO alert (kind, target, message, at) VALUES (:kind, :target, :message, :at)
-ON CONFLICT (target, kind) WHERE acknowledged_at IS NULL
-                            AND kind IN ('dead_letter', 'queue_full', 'quarantine') DO NOTHING
-RETURNING id;
+id, kind, target, task_id, step, message, at, acknowledged_by, acknowledged_at, count,
+coalesce(last_at, at)
 
 -- name: list_alerts
 SELECT {alert_columns} FROM alert WHERE id < :before ORDER BY id DESC LIMIT :limit;

@@ -145,3 +145,54 @@ SELECT count(*) FROM (
        SELECT 1 FROM task INDEXED BY task_claimable
         WHERE locked_by IS NULL AND parked = 0 AND state IN ('pending', 'undoing') AND workflow = :workflow
         LIMIT :at_most);
+
+-- name: task_numbers
+-- Each through the index that holds such tasks, and no further than so many rows. Processed ones are in no
+-- index: they are counted among the newest tasks.
+SELECT 'pending' AS state, count(*) AS number, min(updated_at) AS oldest
+  FROM (SELECT updated_at FROM task INDEXED BY task_claimable
+         WHERE locked_by IS NULL AND parked = 0 AND state IN ('pending', 'undoing') AND state = 'pending'
+         LIMIT :counted)
+UNION ALL
+SELECT 'processing', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM task INDEXED BY task_locked
+         WHERE locked_by IS NOT NULL AND state = 'processing' LIMIT :counted)
+UNION ALL
+SELECT 'expired', count(*), min(complete_by)
+  FROM (SELECT complete_by FROM task INDEXED BY task_locked
+         WHERE locked_by IS NOT NULL AND complete_by < :now AND state = 'processing'
+         LIMIT :counted)
+UNION ALL
+SELECT 'processed', count(*), min(updated_at)
+  FROM (SELECT state, updated_at FROM task ORDER BY key DESC LIMIT :counted)
+ WHERE state = 'processed'
+UNION ALL
+SELECT 'waiting', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM task INDEXED BY task_unusual
+         WHERE state IN ('waiting', 'error', 'undoing', 'undone', 'undo_failed', 'cancelled')
+           AND state = 'waiting' ORDER BY key LIMIT :counted)
+UNION ALL
+SELECT 'error', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM task INDEXED BY task_unusual
+         WHERE state IN ('waiting', 'error', 'undoing', 'undone', 'undo_failed', 'cancelled')
+           AND state = 'error' ORDER BY key LIMIT :counted)
+UNION ALL
+SELECT 'undoing', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM task INDEXED BY task_unusual
+         WHERE state IN ('waiting', 'error', 'undoing', 'undone', 'undo_failed', 'cancelled')
+           AND state = 'undoing' ORDER BY key LIMIT :counted)
+UNION ALL
+SELECT 'undone', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM task INDEXED BY task_unusual
+         WHERE state IN ('waiting', 'error', 'undoing', 'undone', 'undo_failed', 'cancelled')
+           AND state = 'undone' ORDER BY key LIMIT :counted)
+UNION ALL
+SELECT 'undo_failed', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM task INDEXED BY task_unusual
+         WHERE state IN ('waiting', 'error', 'undoing', 'undone', 'undo_failed', 'cancelled')
+           AND state = 'undo_failed' ORDER BY key LIMIT :counted)
+UNION ALL
+SELECT 'cancelled', count(*), min(updated_at)
+  FROM (SELECT updated_at FROM task INDEXED BY task_unusual
+         WHERE state IN ('waiting', 'error', 'undoing', 'undone', 'undo_failed', 'cancelled')
+           AND state = 'cancelled' ORDER BY key LIMIT :counted);
