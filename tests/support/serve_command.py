@@ -43,9 +43,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @contextmanager
-def serving(
-    folder: Path, *options: str, under: Sequence[str] = (), **variables: str
-) -> Iterator[Served]:
+def serving(folder: Path, *options: str, under: Sequence[str] = (), **variables: str) -> Iterator[Served]:
     """A server that said it runs; it is stopped, and must stop well. ``variables`` are its environment's."""
     with subprocess.Popen(
         [*under, *command(*options, "--port", "0")],
