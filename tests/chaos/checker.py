@@ -124,7 +124,10 @@ def in_time(evidence: Evidence) -> Facts:
             and None not in (step.ended_at, step.complete_by)
         ):
             late = (step.ended_at or 0) - (step.complete_by or 0)
-            yield _or(late <= 0, f"{step.task_id}/{step.key} ended {late} microseconds too late")
+            yield _or(
+                late <= evidence.facts.set_ahead_micros,
+                f"{step.task_id}/{step.key} ended {late} microseconds too late",
+            )
 
 
 # ---------------------------------------------------------------- who holds what

@@ -87,6 +87,8 @@ class Facts:
     plans: list[tuple[Any, Any, Any]] = field(default_factory=list)
     #: How each task must have ended, by the rules alone: the store was not asked.
     model: dict[str, str] = field(default_factory=dict)
+    #: How far the clock of the machine was set ahead meanwhile: bodies measure their time on a monotonic one.
+    set_ahead_micros: int = 0
     #: Tasks that stay open, since that is what the row is about.
     open: set[str] = field(default_factory=set)
     #: How long it took until all was well again, and how long it may take, in seconds.

@@ -98,4 +98,6 @@ async def test_when_a_clock_is_wrong_by_minutes_everything_ends_in_time_and_once
         assert database.rows("SELECT id FROM history WHERE what = 'instance'") == [], (
             "nobody was taken for dead"
         )
+    elif wrong_by > dt.timedelta(0):
+        watch.facts.set_ahead_micros = int(wrong_by.total_seconds()) * 1_000_000
     watch.facts.model = {f"order-{number}": "processed" for number in range(ORDERS)}
