@@ -19,12 +19,15 @@ COMPILE := $(UV) pip compile --quiet pyproject.toml --group build \
 # For the demo and the benches: make demo ARGS="--kill-every 5", make bench ARGS="five_steps --json"
 ARGS ?=
 
+# What chance decides in the crash tests. Each run prints its own; one that is given is taken again.
+SEED ?=
+
 # Most tests wait for a disk or a deadline more than they compute; more workers than cores would make
 # deadlines of them that the machine misses, not the code.
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lock bench growth chaos picture diagrams clean
+.PHONY: help setup demo test check format lock bench growth chaos failures picture diagrams clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,8 +63,11 @@ bench: setup ## measure throughput, latency, memory and idle cost, beside other 
 growth: setup ## measure a store with ten million finished tasks beside an empty one
 	@$(PY) -m bench growth $(ARGS)
 
-chaos: setup ## run the crash tests at full length
-	@BACKSTAY_TEST_CHAOS=full $(PY) -m pytest tests/chaos -m "chaos or not chaos"
+chaos: setup ## run the failure matrix and the crash tests at full length; again in the same order: make chaos SEED=…
+	@BACKSTAY_TEST_CHAOS=full BACKSTAY_TEST_SEED=$(SEED) $(PY) -m pytest -m "chaos or failure" $(ARGS)
+
+failures: setup ## write the failure matrix into docs/failure-modes.md, from the tests that are its rows
+	@$(PY) tools/failure_modes.py
 
 picture: setup ## draw docs/architecture.svg from the layers contract, and docs/demo.svg from a run of the demo
 	@$(PY) tools/picture.py

@@ -11,6 +11,7 @@ import hypothesis
 import psycopg
 import pytest
 
+from tests.chaos.matrix import SEED, Healing, Watch, row_of
 from tests.support.crashes import Crashes, crashes_on
 from tests.support.databases import Database, PostgresDatabase, SqliteDatabase, connect
 from tests.support.postgres import PostgresServer, drop_schema, schema_name
@@ -81,3 +82,20 @@ def database(request: pytest.FixtureRequest) -> Database:
 @pytest.fixture
 def crashes(database: Database) -> Crashes:
     return crashes_on(database)
+
+
+@pytest.fixture
+def watch(request: pytest.FixtureRequest, database: Database) -> Iterator[Watch]:
+    """For a row of the failure matrix: the history of its store is written, and checked when it is over."""
+    print(f"seed {SEED} (again with BACKSTAY_TEST_SEED={SEED})")
+    watch = Watch(database, row_of(request.node))
+    yield watch
+    watch.check()
+
+
+@pytest.fixture
+def healing(request: pytest.FixtureRequest, watch: Watch) -> Iterator[Healing]:
+    """For a row of the failure matrix: bounds the time from the fault until all is well."""
+    healing = Healing(row_of(request.node), watch.facts)
+    yield healing
+    assert healing.was_measured(), "the row says how long it takes, and nobody measured it"

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from backstay.clock import SystemClock
+from tests.chaos.matrix import Healing, Part, Watch, failure
 from tests.support.databases import Database
 from tests.support.delivery_app import TRIES, Services
 from tests.support.platform import EVERYTHING, SHORT_LEASE, WORKER, Platform, eventually
@@ -28,9 +29,13 @@ SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture
-def platform(database: Database, tmp_path: Path) -> Iterator[Platform]:
+def platform(request: pytest.FixtureRequest, database: Database, tmp_path: Path) -> Iterator[Platform]:
+    is_a_row = request.node.get_closest_marker("failure") is not None
+    watch: Watch | None = request.getfixturevalue("watch") if is_a_row else None
     with Platform(database, tmp_path) as platform:
         yield platform
+    if watch is not None:
+        watch.facts.of_services(platform.services)
 
 
 @pytest.fixture
@@ -137,8 +142,22 @@ def test_an_agent_tries_a_passing_fault_again_within_one_attempt(platform: Platf
     assert effects(services) == ["reserve", "charge", "ship"]
 
 
-def test_a_step_that_hangs_past_its_complete_by_is_repeated_and_what_comes_late_changes_nothing(
-    platform: Platform, services: Services
+@failure(
+    "a reply comes late",
+    of=Part.AGENTS,
+    seen=(
+        "the step is at its next attempt; `late_reply` is logged and counted when the first one "
+        "says something"
+    ),
+    heals=(
+        "past its complete-by an attempt has lost its right to be heard: the reply is refused by its attempt"
+    ),
+    takes="the step's complete-by",
+    within="20s",
+    invariants=(1, 2, 3, 5, 6, 14),
+)
+def test_when_a_reply_comes_late_the_step_was_repeated_and_nothing_changes(
+    platform: Platform, services: Services, healing: Healing
 ):
     """SAS-03, SAS-10, CT-1."""
     [process] = platform.serve(EVERYTHING, agent_complete_by="1s")
@@ -146,7 +165,9 @@ def test_a_step_that_hangs_past_its_complete_by_is_repeated_and_what_comes_late_
     services.hang("ship")
 
     platform.submit("deliver", "o1")
-    platform.until_asked("ship")
+    platform.until_asked("charge")
+    with healing():
+        platform.until_asked("ship")
     before = platform.task("o1"), platform.steps("o1")
     assert not process.said("late_reply"), "the first attempt fell silent"
     services.repair("charge")
@@ -505,8 +526,20 @@ def test_when_the_leader_is_killed_while_it_recovers_another_leads_and_every_fai
 # A process stands still, and goes on
 
 
-def test_a_leader_that_stood_still_longer_than_its_lease_finds_another_and_changes_nothing(
-    platform: Platform, services: Services
+@failure(
+    "the leader is stalled",
+    of=Part.SUPERVISORS,
+    seen="nothing is recovered until its lease is over; then `/v1/supervisor` names another leader",
+    heals=(
+        "another takes the lead under the next epoch; the old one's writes are refused, and it may "
+        "lead again later"
+    ),
+    takes="`lease` + `supervisor_period`",
+    within="30s",
+    invariants=(1, 2, 3, 5, 13, 14),
+)
+def test_when_the_leader_is_stalled_another_leads_and_the_old_one_changes_nothing(
+    platform: Platform, services: Services, healing: Healing
 ):
     """SAS-09, LE-1, LE-3, LE-4, LE-5."""
     _, one, two = platform.serve(WORKER, "supervisor", "supervisor", **SHORT_LEASE)
@@ -514,10 +547,11 @@ def test_a_leader_that_stood_still_longer_than_its_lease_finds_another_and_chang
     old = platform.until_led()
     epoch = platform.supervisor()["epoch"]
 
-    platform.freeze(old)
-    platform.submit("deliver_swiftly", "o1")
-    new = platform.until_led(lambda process: process is not old)
-    processed = platform.until("o1", "processed")
+    with healing():
+        platform.freeze(old)
+        platform.submit("deliver_swiftly", "o1")
+        new = platform.until_led(lambda process: process is not old)
+        processed = platform.until("o1", "processed")
     led = platform.supervisor()
     old.thaw()
     old.until_said("lead_lost", "instance_dead")
@@ -578,8 +612,17 @@ def test_a_scheduler_that_stood_still_longer_than_its_lease_finds_its_task_done_
 # The store is away
 
 
-def test_a_store_that_is_away_longer_than_the_lease_ends_the_lead_and_no_process(
-    platform: Platform, services: Services
+@failure(
+    "the store is out of reach for longer than a lease",
+    of=Part.DATABASE,
+    seen="submissions are refused with 503; `store_unavailable` is logged by everybody; `/readyz` says no",
+    heals="everybody waits and tries again; nobody is declared dead for a silence that all shared",
+    takes="no longer than the outage, and a look",
+    within="30s",
+    invariants=(1, 2, 3, 5, 13, 14),
+)
+def test_when_the_store_is_out_of_reach_for_longer_than_a_lease_the_lead_ends_and_no_process_does(
+    platform: Platform, services: Services, healing: Healing
 ):
     """LE-2, LE-6."""
     worker, *supervisors = platform.serve(WORKER, "supervisor", "supervisor", **SHORT_LEASE)
@@ -591,9 +634,10 @@ def test_a_store_that_is_away_longer_than_the_lease_ends_the_lead_and_no_process
         for process in (worker, leader):
             process.until_said("store_unavailable")
         eventually(SystemClock().now, lambda now: now > lapsed_at, what="the end of the lease")
-    eventually(lambda: platform.supervisor()["epoch"], lambda now: now > epoch, what="a new lead")
-    platform.submit("deliver", "o1")
-    processed = platform.until("o1", "processed")
+    with healing():
+        eventually(lambda: platform.supervisor()["epoch"], lambda now: now > epoch, what="a new lead")
+        platform.submit("deliver", "o1")
+        processed = platform.until("o1", "processed")
 
     assert processed["output"] == DELIVERED
     assert all(process.running for process in (worker, *supervisors))

@@ -53,7 +53,7 @@ class Account:
         self.kills = 0
         #: In which states the kills found the steps.
         self.found: set[tuple[str, str]] = set()
-        self._database = database
+        self.database = database
         self._refused = refused
         # What nobody has taken up again is found by the next kill as well: each attempt counts once.
         self._in_flight: set[tuple[str, int]] = set()
@@ -63,7 +63,7 @@ class Account:
         """How everything stands; ``None`` while a process keeps all others out of the store."""
         acknowledged = self._effects()[ACKNOWLEDGED] > 0
         try:
-            rows = self._database.rows(EVERYTHING) if self._database.has_tables() else []
+            rows = self.database.rows(EVERYTHING) if self.database.has_tables() else []
         except sqlite3.OperationalError:
             return None
         steps = [(f"{task_id}/{key}", *rest) for task_id, _, key, *rest in rows if key is not None]

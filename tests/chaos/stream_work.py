@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from backstay import App, Event
+from backstay.clock import SystemClock
 from backstay.runtime import Running, parse_roles
 from backstay.runtime.server import serve
 from backstay.settings import Settings
+
+micros = SystemClock().micros
 
 STREAM = "events"
 PARTITIONS = 4
@@ -50,8 +53,12 @@ class Place:
         """Of each line, in their order: the key and the number."""
         if not self.lines.exists():
             return []
-        pairs = (line.split() for line in self.lines.read_text().splitlines())
-        return [(key, int(number)) for key, number in pairs]
+        return [(key, number) for key, number, _ in self.noted()]
+
+    def noted(self) -> list[tuple[str, int, int]]:
+        """The same, and when: in microseconds since 1970."""
+        lines = (line.split() for line in self.lines.read_text().splitlines())
+        return [(key, int(number), int(at)) for key, number, at in lines]
 
 
 def reading(place: Place) -> App:
@@ -68,7 +75,7 @@ def reading(place: Place) -> App:
 
     async def note(event: Event) -> None:
         with place.lines.open("ab", buffering=0) as file:
-            os.write(file.fileno(), f"{event.key} {str(event.body).removeprefix('bad-')}\n".encode())
+            os.write(file.fileno(), f"{event.key} {number_of(event)} {micros()}\n".encode())
         await asyncio.sleep(place.pause_seconds)
 
     stream = app.stream(STREAM, partitions=PARTITIONS)
@@ -98,6 +105,10 @@ def served(place: Place) -> None:
         running_with=lambda _: nullcontext(),
     )
     asyncio.run(serving)
+
+
+def number_of(event: Event) -> int:
+    return int(str(event.body).removeprefix("bad-"))
 
 
 def event(number: int) -> Event:

@@ -15,6 +15,8 @@ from backstay.client import Client
 from tests.support.databases import Database
 from tests.support.running import running
 
+pytestmark = pytest.mark.chaos
+
 SEED = int(os.environ.get("BACKSTAY_TEST_SEED") or SystemRandom().randrange(10**6))
 CROWD = 150
 #: So many speak to the store at once. The others wait here: a store turns away who has to wait for long.

@@ -9,19 +9,20 @@ import signal
 import sys
 from collections import defaultdict
 from pathlib import Path
-from random import Random, SystemRandom
+from random import Random
 from typing import Any
 
 import aiohttp
 import pytest
 
 from backstay import App, Producer
+from tests.chaos.evidence import Place
+from tests.chaos.matrix import FULL, SEED, Healing, Part, Watch, failure
+from tests.support.databases import Database
 from tests.support.ports import HOST, free_ports
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
-FULL = os.environ.get("BACKSTAY_TEST_CHAOS") == "full"
-SEED = int(os.environ.get("BACKSTAY_TEST_SEED") or SystemRandom().randrange(10**6))
 KILLS = 10 if FULL else 2
 #: Seconds from the moment when a gateway answers to its end.
 LIFE = (0.2, 0.8)
@@ -32,12 +33,18 @@ SINGLES = [f"single-{number}" for number in range(8)]
 BATCHED = [f"batched-{number}" for number in range(40)]
 
 
+def streams_in(folder: Path) -> str:
+    return f"sqlite:///{folder / 'streams.db'}"
+
+
 class Gateway:
     """``backstay serve`` as a process that dies and is started again."""
 
-    def __init__(self, folder: Path, *, fast_lane: bool) -> None:
+    def __init__(self, folder: Path, store: str, *, fast_lane: bool) -> None:
         [self._port] = free_ports(1)
-        self._environment = {**os.environ, "BACKSTAY_FAST_LANE": str(fast_lane)}
+        variables = {"BACKSTAY_FAST_LANE": str(fast_lane), "BACKSTAY_STREAMS": streams_in(folder)}
+        self._environment = {**os.environ, **variables}
+        self._store = store
         self._folder = folder
         self._process: asyncio.subprocess.Process | None = None
 
@@ -48,7 +55,7 @@ class Gateway:
     async def start(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "backstay", "serve", "--roles", "api", "--port", str(self._port)),
-            *("--store", "sqlite:///orders.db"),
+            *("--store", self._store),
             cwd=self._folder,
             env=self._environment,
             stdout=asyncio.subprocess.DEVNULL,
@@ -124,25 +131,34 @@ async def made(url: str) -> None:
                 await asyncio.sleep(0.05)
 
 
-async def found(folder: Path) -> dict[str, list[int]]:
-    """What is in the stream, per key and in the order of the offsets."""
-    bodies: dict[str, list[int]] = defaultdict(list)
-    async with App("reader").client(store=f"sqlite:///{folder / 'orders.db'}") as client:
+async def found(folder: Path, store: str) -> list[Any]:
+    """What is in the stream, in the order of the offsets."""
+    found: list[Any] = []
+    async with App("reader").client(store=store, streams=streams_in(folder)) as client:
         for partition in range(PARTITIONS):
             start = 0
             while events := await client.stream("orders").read(partition, start=start, limit=10_000):
-                for event in events:
-                    bodies[str(event.key)].append(event.body)
+                found += events
                 start = events[-1].offset + 1
-    return bodies
+    return found
 
 
+@failure(
+    "the gateway is killed",
+    of=Part.DOORS,
+    seen="connections break; who has no 202 sends again, under the same id",
+    heals="the platform starts it again; what was accepted was on the disk before the 202",
+    takes="the start of a process",
+    within="60s",
+    invariants=(9, 14),
+)
 @pytest.mark.parametrize("fast_lane", [True, False])
-async def test_what_a_killed_gateway_accepted_is_there_once_and_in_order(tmp_path: Path, fast_lane: bool):
+async def test_when_the_gateway_is_killed_what_it_accepted_is_there_once_and_in_order(
+    tmp_path: Path, database: Database, fast_lane: bool, watch: Watch, healing: Healing
+):
     """EH, IR: durable before the 202, and a repetition under the same id adds nothing."""
-    print(f"seed {SEED} (again with BACKSTAY_TEST_SEED={SEED})")
     chance = Random(SEED)
-    gateway = Gateway(tmp_path, fast_lane=fast_lane)
+    gateway = Gateway(tmp_path, database.url, fast_lane=fast_lane)
     await gateway.start()
     await made(gateway.url)
     load = Load(gateway.url)
@@ -154,14 +170,19 @@ async def test_what_a_killed_gateway_accepted_is_there_once_and_in_order(tmp_pat
             assert not running.done(), running.result()
             await asyncio.sleep(0.01)
         await asyncio.sleep(chance.uniform(*LIFE))
-        await gateway.kill()
-        await gateway.start()
-        await made(gateway.url)
+        with healing():
+            await gateway.kill()
+            await gateway.start()
+            await made(gateway.url)
     load.end()
     await running
     await gateway.kill()
 
-    bodies = await found(tmp_path)
+    events = await found(tmp_path, database.url)
+    watch.facts.readable = [Place(one.partition, one.offset, one.body) for one in events]
+    bodies: dict[str, list[int]] = defaultdict(list)
+    for one in events:
+        bodies[str(one.key)].append(one.body)
     assert {key: numbers for key, numbers in bodies.items() if numbers != [*range(load.accepted[key])]} == {}
     assert bodies.keys() == {*SINGLES, *BATCHED}
     print(f"{sum(load.accepted.values()):,} events accepted over {KILLS} kills")

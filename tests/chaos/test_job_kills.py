@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from random import Random, SystemRandom
+from random import Random
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ from backstay.runtime.stores import StoreClock, open_store
 from backstay.settings import Settings
 from backstay.store.base import NewInstance, Store
 from backstay.store.jobs import Firing
+from tests.chaos.matrix import FULL, SEED, Healing, Part, Watch, failure
 from tests.chaos.workload import Effects, started
 from tests.support.databases import Database
 from tests.support.jobs import Calendar
@@ -33,8 +34,6 @@ from tests.support.service import http_service, says
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
-FULL = os.environ.get("BACKSTAY_TEST_CHAOS") == "full"
-SEED = int(os.environ.get("BACKSTAY_TEST_SEED") or SystemRandom().randrange(10**6))
 JOBS = 900 if FULL else 250
 #: From the first instant to the last, in seconds.
 SPREAD = 20 if FULL else 5
@@ -104,10 +103,19 @@ def _signal(process: BaseProcess, number: signal.Signals) -> None:
     os.kill(process.pid, number)
 
 
-async def test_every_instant_starts_one_task_whoever_dies(database: Database):
-    seed = SEED
-    print(f"seed {seed} (again with BACKSTAY_TEST_SEED={seed})")
-    chance = Random(seed)
+@failure(
+    "a ticker is killed",
+    of=Part.DOORS,
+    seen="instants that were due meanwhile start late; none is missed",
+    heals="any other ticker finds them due: starting the task and moving the job on are one transaction",
+    takes="the next look of another ticker; `lease` for what it had begun to send",
+    within="90s",
+    invariants=(2, 3, 5, 8, 13, 14),
+)
+async def test_when_a_ticker_is_killed_every_instant_still_starts_one_task(
+    database: Database, watch: Watch, healing: Healing
+):
+    chance = Random(SEED)
     store = database.store()
     await store.open()
     calendar = Calendar(store)
@@ -121,10 +129,12 @@ async def test_every_instant_starts_one_task_whoever_dies(database: Database):
                 await asyncio.sleep(chance.uniform(*LIFE))
                 await asyncio.to_thread(crew.disturb)
             await asyncio.to_thread(crew.let_go, until=float("inf"))
-            await until_all_are_over(calendar)
+            with healing():
+                await until_all_are_over(calendar)
         crew.end()
-        sent = zip(sink.headers("x-ms-scheduler-jobid"), sink.headers("Idempotency-Key"), strict=True)
-        await check(calendar, Counter(sent))
+        jobs, keys = sink.headers("x-ms-scheduler-jobid"), sink.headers("Idempotency-Key")
+        watch.facts.fired = [(str(job), "once", str(key)) for job, key in zip(jobs, keys, strict=True)]
+        await check(calendar, Counter(zip(jobs, keys, strict=True)))
     finally:
         if crew is not None:
             crew.end()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.account import Account
+from tests.chaos.matrix import Healing, Part, Watch, failure
 from tests.chaos.workload import (
     FORWARD,
     UNDOABLE,
@@ -27,16 +28,28 @@ KILLED = -signal.SIGKILL
 TRIES_MAX = 8
 
 
+@failure(
+    "a scheduler is killed before or after any record",
+    of=Part.SCHEDULERS,
+    seen="the task stands where the last commit left it; a step that was at work is attempted again",
+    heals="the supervisor frees the task; the workflow replays what is recorded and goes on from there",
+    takes="`lease` + `supervisor_period` for each death; on SQLite one period",
+    within="100s",
+    invariants=(5, 14),
+)
 @pytest.mark.parametrize(
     "refused",
     [pytest.param(False, id="a task that is processed"), pytest.param(True, id="a task that is undone")],
 )
-def test_a_task_killed_at_any_write_boundary_goes_on_from_where_it_stood(
-    tmp_path: Path, database: Database, refused: bool
+def test_when_a_scheduler_is_killed_before_or_after_any_record_its_task_goes_on_from_where_it_stood(
+    tmp_path: Path, database: Database, refused: bool, watch: Watch, healing: Healing
 ):
     accounts = killed_at_each_boundary(tmp_path, database, refused=refused)
 
-    assert run(finish_each, [account.site for account in accounts], [refused]) == 0
+    with healing():
+        assert run(finish_each, [account.site for account in accounts], [refused]) == 0
+
+    watch.others = [account.database for account in accounts]
 
     for account in accounts:
         print(f"{account.site.folder.name}: {account.settle()}")

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from backstay import App, Permanent, Recovery, Retry, current_step
+from backstay import App, Breaker, Permanent, Recovery, Retry, current_step
 from backstay.clock import SystemClock
 
 #: Names the folder of the services. Not a setting of the engine: it leaves BACKSTAY_TEST… to tests.
@@ -31,11 +33,19 @@ REST = "1s"
 
 _LOOK_EVERY_SECONDS = 0.01
 
+#: Whose operations these are, and how many of them may be at work at once in a process.
+AGENTS = {
+    **dict.fromkeys(("reserve", "release"), "warehouse"),
+    **dict.fromkeys(("charge", "refund"), "bank"),
+    **dict.fromkeys(("ship", "recall", "hand_over"), "courier"),
+}
+CONCURRENCY = {"warehouse": 10, "courier": 1}
+
 
 class Entry(msgspec.Struct, frozen=True):
     """One line of the services' own book."""
 
-    what: Literal["asked", "done"]
+    what: Literal["asked", "done", "left"]
     operation: str
     key: str
     attempt: int
@@ -68,6 +78,10 @@ class Services:
         """Answer nobody until repaired; with ``attempt``, only that one is kept waiting."""
         self._dial(operation, "hangs").write_text("" if attempt is None else str(attempt))
 
+    def die(self, operation: str, *, attempt: int | None = None, task_id: str = "") -> None:
+        """Have the process that asks killed once it was done, before it can say so: any, or one of these."""
+        self._dial(operation, "dies").write_text(f"{task_id}/{'' if attempt is None else attempt}")
+
     def repair(self, operation: str) -> None:
         for dial in self._folder.glob(self._dial(operation, "*").name):
             dial.unlink()
@@ -85,10 +99,13 @@ class Services:
         """What took place, in order: everything, or these operations; of one task, or of all."""
         return list(self._entries("done", operations, task_id))
 
-    def _entries(self, what: str, operations: Iterable[str], task_id: str | None) -> Iterable[Entry]:
+    def book(self) -> list[Entry]:
+        """All of it, in order."""
         lines = self._book.read_bytes().splitlines() if self._book.exists() else []
-        for line in lines:
-            entry = msgspec.json.decode(line, type=Entry)
+        return [msgspec.json.decode(line, type=Entry) for line in lines]
+
+    def _entries(self, what: str, operations: Iterable[str], task_id: str | None) -> Iterable[Entry]:
+        for entry in self.book():
             of_task = task_id is None or entry.key.startswith(f"{task_id}/")
             if entry.what == what and of_task and (not operations or entry.operation in operations):
                 yield entry
@@ -97,20 +114,28 @@ class Services:
 
     async def do(self, operation: str) -> str:
         """Ask a service and wait for it, as long as anybody waits for us."""
-        self._ask(operation)
-        while self._hangs(operation):
-            await asyncio.sleep(_LOOK_EVERY_SECONDS)
-        return self._take_effect(operation)
+        with self._asked(operation):
+            while self._hangs(operation):
+                await asyncio.sleep(_LOOK_EVERY_SECONDS)
+            return self._take_effect(operation)
 
     def do_in_thread(self, operation: str) -> str:
         """Ask a service and wait for it, although nobody may wait for us any more: what comes, comes late."""
-        self._ask(operation)
-        while self._hangs(operation):
-            time.sleep(_LOOK_EVERY_SECONDS)
-        return self._take_effect(operation)
+        with self._asked(operation):
+            while self._hangs(operation):
+                time.sleep(_LOOK_EVERY_SECONDS)
+            return self._take_effect(operation)
 
-    def _ask(self, operation: str) -> None:
+    @contextmanager
+    def _asked(self, operation: str) -> Iterator[None]:
         self._write("asked", operation)
+        try:
+            self._meet_trouble(operation)
+            yield
+        finally:
+            self._write("left", operation)
+
+    def _meet_trouble(self, operation: str) -> None:
         if self._dial(operation, "refuses").exists():
             raise Permanent(f"{operation} is refused")
         if self._fails(operation):
@@ -118,7 +143,19 @@ class Services:
 
     def _take_effect(self, operation: str) -> str:
         self._write("done", operation)
+        self._meet_death(operation)
         return f"{operation} by attempt {current_step().attempt}"
+
+    def _meet_death(self, operation: str) -> None:
+        """Between the effect and the reply that tells of it."""
+        try:
+            which = self._dial(operation, "dies").read_text()
+        except FileNotFoundError:
+            return
+        task_id, _, attempt = which.rpartition("/")
+        step = current_step()
+        if task_id in {"", step.task_id} and attempt in {"", str(step.attempt)}:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def _fails(self, operation: str) -> bool:
         if self._dial(operation, "fails-always").exists():
@@ -135,7 +172,7 @@ class Services:
             return False
         return which in {"", str(current_step().attempt)}
 
-    def _write(self, what: Literal["asked", "done"], operation: str) -> None:
+    def _write(self, what: Literal["asked", "done", "left"], operation: str) -> None:
         step = current_step()
         entry = Entry(
             what=what,
@@ -159,11 +196,11 @@ services = Services(Path(os.environ.get(FOLDER_VARIABLE, ".")))
 
 app = App("delivery")
 _retry = Retry(attempts=TRIES, first="10ms")
-warehouse = app.agent("warehouse", complete_by="30s", retry=_retry)
+warehouse = app.agent("warehouse", complete_by="30s", retry=_retry, concurrency=CONCURRENCY["warehouse"])
 # As long as the settings say: one test wants it short.
-bank = app.agent("bank", retry=_retry)
+bank = app.agent("bank", retry=_retry, breaker=Breaker(open_for="1s", open_for_max="4s"))
 # One parcel at a time: the others stand in line.
-courier = app.agent("courier", complete_by="30s", retry=_retry, concurrency=1)
+courier = app.agent("courier", complete_by="30s", retry=_retry, concurrency=CONCURRENCY["courier"])
 
 
 @warehouse.step
@@ -216,9 +253,21 @@ POLICIES = {
     "deliver": Recovery(attempts=2, then="error"),
     "deliver_or_undo": Recovery(attempts=2, then="undo", undo_attempts=2),
     "deliver_patiently": Recovery(attempts=1, then="wait", wait=REST),
+    "deliver_through_an_outage": Recovery(attempts=100, then="wait", wait=REST),
 }
 for _name, _recovery in POLICIES.items():
     app.workflow(name=_name, recovery=_recovery)(_deliver)
+
+#: After so many deaths of the process that held it a task of ``deliver_at_risk`` is stopped.
+CRASHES = 3
+app.workflow(name="deliver_at_risk", recovery=Recovery(crashes=CRASHES, then="error"))(_deliver)
+
+
+# It needs the warehouse alone, whatever the bank or the courier do.
+@app.workflow
+async def pick_up(order: str) -> str:
+    return await reserve(order)
+
 
 # A run that takes longer is taken away from whoever holds it.
 app.workflow(name="deliver_swiftly", complete_by="2s")(_deliver)
