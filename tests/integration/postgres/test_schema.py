@@ -27,9 +27,11 @@ from tests.support.postgres import PostgresServer, schema_name
 
 FRAGMENTS = {
     "alert_columns",
+    "alert_is_outlived",
     "collection_columns",
     "control_columns",
     "entry_columns",
+    "forget_plain",  # It empties a table, and has no plan.
     "history_columns",
     "holding_columns",
     "instance_columns",
@@ -37,6 +39,8 @@ FRAGMENTS = {
     "is_alive",
     "is_at_work",
     "is_late",
+    "is_outlived",
+    "is_over",
     "jobs_of",
     "message_columns",
     "next_messages",
@@ -465,6 +469,12 @@ VALUES: dict[str, Any] = {
 }
 
 
+# Names that mean one thing here and another there.
+VALUES_OF_KIND: dict[tuple[str, str], Any] = {
+    ("before", "timestamp with time zone"): NOON,
+    ("ids", "bigint[]"): [1, 2],
+}
+
 #: Only ever run in a transaction of a lane, which finds rows by their keys whatever the server believes.
 IN_TRANSACTION = {"dead_of", "forget_ids", "prune_history", "purge_messages"}
 
@@ -507,7 +517,7 @@ class Planner:
 
 
 def _literal(name: str, kind: str) -> str:
-    value = VALUES.get(name)
+    value = VALUES_OF_KIND.get((name, kind), VALUES.get(name))
     one_in_a_column = kind.endswith("[]") and value is not None and not isinstance(value, list)
     return Literal([value] if one_in_a_column else value).as_string()
 
@@ -614,7 +624,12 @@ def test_a_query_that_runs_all_the_time_reads_only_rows_that_are_alive(
     assert index in {scan.by for scan in planner.scans(query, mode)}
 
 
-QUERIES = sorted(set(load_queries("backstay.store.postgres", schema="any")) - FRAGMENTS)
+# A person who has a whole store checked has all of it looked at, each table in one walk.
+QUERIES = sorted(
+    query
+    for query in set(load_queries("backstay.store.postgres", schema="any")) - FRAGMENTS
+    if not query.startswith("faulty_")
+)
 
 
 @every_mode

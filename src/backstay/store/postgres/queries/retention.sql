@@ -4,13 +4,15 @@
 state IN ('processed', 'undone', 'cancelled')
 
 -- name: is_outlived
--- Whatever the undo of a task may need is still there: what it started goes after it.
+-- Whatever the undo of a task may need is still there: what it started goes after it. Relatives are asked for as
+-- values: of an EXISTS the server might make a table of all tasks first, since it expects to look at all of them.
 task.{is_over} AND task.updated_at < :before
    AND task.key < (SELECT max(key) FROM {schema}.task)
-   AND NOT EXISTS (SELECT 1 FROM {schema}.task AS parent WHERE parent.key = task.parent_key)
-   AND NOT EXISTS (SELECT 1 FROM {schema}.task AS child
-                    WHERE child.parent_key = task.key
-                      AND NOT (child.{is_over} AND child.updated_at < :before))
+   AND (SELECT parent.key FROM {schema}.task AS parent WHERE parent.key = task.parent_key) IS NULL
+   AND (SELECT child.key FROM {schema}.task AS child
+         WHERE child.parent_key = task.key
+           AND NOT (child.{is_over} AND child.updated_at < :before)
+         LIMIT 1) IS NULL
 
 -- name: tasks_from
 -- In the order in which they were entered, which is that of their keys: no index is needed for it, and who
