@@ -7,6 +7,7 @@ occurrence is as late as its request comes after its instant.
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -162,7 +163,9 @@ async def _written(url: str, number: int, properties: Properties) -> float:
 @contextmanager
 def _serving(url: str, roles: str) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "backstay", "serve", "--roles", roles, "--store", url]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+    # Whom they ask is on this machine.
+    environment = os.environ | {"BACKSTAY_OUTBOUND_ALLOW": "loopback"}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
         try:
             yield process
             if process.poll() is not None:
