@@ -5,5 +5,5 @@ sweep   one bounded round: dead instances, due wake-ups, overrun runs and steps,
 prune   what ended long ago is forgotten, a few at a time
 watch   troubles that nobody raises by itself, and how many alerts are kept
 telling tells sinks of alerts: at least once each
-sinks   one of them: a request, or a program
+sinks   what a sink is; webhook and command are such
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -15,13 +15,14 @@ import msgspec
 from backstay.clock import Clock
 from backstay.domain.alert import Alert, Delivery, Undelivered
 from backstay.domain.lease import Leader
-from backstay.domain.outbound import read_outbound
-from backstay.domain.sinks import pause_after, read_sinks
+from backstay.domain.outbound import Outbound, read_outbound
+from backstay.domain.sinks import Command, SinkTarget, Webhook, pause_after, read_sinks
 from backstay.errors import LeaseLost, Unavailable
 from backstay.observe import ALERT_TOLD, ALERT_UNTOLD, STORE_UNAVAILABLE, emit
 from backstay.settings import Settings
 from backstay.store.alerting import Alerting
-from backstay.supervisor.sinks import AT_ONCE, NotTold, Sink, sink_of
+from backstay.supervisor.command import CommandSink
+from backstay.supervisor.sinks import AT_ONCE, NotTold, Sink
 
 #: So many are looked for at once.
 PAGE: Final = 100
@@ -44,9 +45,18 @@ def sinks_of(settings: Settings, clock: Clock) -> list[Sink]:
         command=settings.alert_command,
     )
     outbound = read_outbound(settings.outbound_allow, name="outbound_allow")
-    return [
-        sink_of(target, outbound=outbound, timeout=settings.alert_timeout, clock=clock) for target in targets
-    ]
+    return [_sink_of(target, outbound, settings.alert_timeout, clock) for target in targets]
+
+
+def _sink_of(target: SinkTarget, outbound: Outbound, timeout: timedelta, clock: Clock) -> Sink:
+    match target:
+        case Webhook():
+            # aiohttp takes more than half as long to import as all the rest; only who has a webhook waits.
+            from backstay.supervisor.webhook import WebhookSink  # noqa: PLC0415
+
+            return WebhookSink(target, outbound=outbound, timeout=timeout, clock=clock)
+        case Command():
+            return CommandSink(target, timeout=timeout)
 
 
 async def tell_all(sinks: Sequence[Sink], alert: Alert) -> list[Told]:
