@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 from collections.abc import Iterable
 from urllib.parse import quote, quote_plus
 
@@ -38,10 +39,16 @@ def leaked(secrets: Iterable[str], text: str) -> list[str]:
 
 
 def spellings(secret: str) -> set[str]:
-    """As it is, in base64 wherever in a longer text it stands there, and in a URL."""
+    """As it is, in base64 wherever in a longer text it stands there, in a URL, and in XML."""
     urls = {quote(secret, safe=""), quote(secret), quote_plus(secret)}
     shifted = {_inner_base64(secret.encode(), shift) for shift in range(3)}
-    return {secret, *urls, *shifted, *(one.replace("+", "-").replace("/", "_") for one in shifted)}
+    return {
+        secret,
+        html.escape(secret),
+        *urls,
+        *shifted,
+        *(one.replace("+", "-").replace("/", "_") for one in shifted),
+    }
 
 
 def _inner_base64(secret: bytes, shift: int) -> str:
