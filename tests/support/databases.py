@@ -59,6 +59,11 @@ class Database(ABC):
     #: Settings with which an application on it can keep secrets of jobs.
     sealing: ClassVar[dict[str, str]] = {}
 
+    @property
+    def sealing_variables(self) -> dict[str, str]:
+        """The same, for the environment of a process."""
+        return {f"BACKSTAY_{name.upper()}": value for name, value in self.sealing.items()}
+
     @abstractmethod
     def heir(self, *, lease: str = "1s") -> dict[str, str]:
         """Settings with which an application soon finds a process dead that said nothing to anybody.

@@ -32,8 +32,9 @@ def test_the_published_sdk_walks_every_operation(
     version: str, python: Path, database: Database, tmp_path: Path
 ):
     store = ("--store", database.url)
+    variables = {"BACKSTAY_OUTBOUND_ALLOW": "loopback", **database.sealing_variables}
 
-    with serving(tmp_path, *store, BACKSTAY_OUTBOUND_ALLOW="loopback") as server:
+    with serving(tmp_path, *store, **variables) as server:
         create = ("tokens", "create", "--role", "operate", "--name", "sdk", *store)
         token = run(sys.executable, "-m", "backstay", *create, folder=tmp_path)
         said = run(str(python), str(WALK), version, server.url, token, folder=tmp_path)
