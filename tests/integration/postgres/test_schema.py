@@ -30,6 +30,7 @@ FRAGMENTS = {
     "collection_columns",
     "control_columns",
     "entry_columns",
+    "forget_plain",  # It empties a table, and has no plan.
     "history_columns",
     "holding_columns",
     "instance_columns",
