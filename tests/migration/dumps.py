@@ -28,6 +28,11 @@ def dump_of(dialect: str, number: int) -> Path:
     return KEPT / f"{dialect}-{number}.sql"
 
 
+def writes_of(dialect: str, number: int) -> Path:
+    """What a process of that schema writes, in the statements of its release."""
+    return KEPT / "writes" / f"{dialect}-{number}.sql"
+
+
 # SQLite
 
 

@@ -16,8 +16,8 @@ from backstay.store.checking import check_store
 from backstay.store.records import AlertFilter
 from backstay.testing import ManualClock
 from backstay.testing.promises.mail import Mail
-from tests.migration.content import INLINE_BYTES_MAX, LARGE, PLACE, SECRET, fill
-from tests.migration.dumps import dump_postgres, dump_sqlite, kept
+from tests.migration.content import INLINE_BYTES_MAX, LARGE, PLACE, SECOND, SECRET, fill
+from tests.migration.dumps import dump_postgres, dump_sqlite, kept, writes_of
 from tests.migration.stores import dialect_of, migrations, restore, rows_of, run_script, tables, today
 from tests.support.databases import SECRET_KEY, Database, PostgresDatabase, SqliteDatabase
 from tests.support.running import eventually, running, until
@@ -31,12 +31,17 @@ EMPTY = {"recovery", "job_gone", "alert_delivery", "job_secret"}
 
 
 @pytest.fixture(params=KEPT, ids=lambda one: f"{one[0]}-{one[1]}")
-def old(request: pytest.FixtureRequest) -> Database:
-    """Where a release left its store."""
+def left(request: pytest.FixtureRequest) -> tuple[Database, int]:
+    """Where a release left its store, and the number of its schema."""
     dialect, number = request.param
     database: Database = request.getfixturevalue(f"{dialect}_database")
     restore(database, number)
-    return database
+    return database, number
+
+
+@pytest.fixture
+def old(left: tuple[Database, int]) -> Database:
+    return left[0]
 
 
 async def kept_today(database: Database) -> Database:
@@ -212,3 +217,27 @@ async def _ring(client: Client, *, of: str) -> Message:
 
     [ring] = await eventually(look, bool, what=f"a ring of {of}")
     return ring
+
+
+# Others are still at work
+
+
+async def test_a_process_of_that_release_goes_on_writing_after_the_schema_is_newer(
+    left: tuple[Database, int],
+):
+    """With the statements of its release: what is new is only ever added."""
+    old, number = left
+    async with opened(old):
+        run_script(old, writes_of(dialect_of(old), number).read_text("utf-8"))
+    async with running_shop(old) as client:
+        assert await client.handle("by-the-old").result(timeout=20) == "receipt 7"
+        assert await client.handle("for-the-new").result(timeout=20) == "receipt 7"
+
+    async with opened(old) as store:
+        assert await check_store(store) == []
+        alerts = await store.records.alerts(AlertFilter(open_only=True))
+        counted = {(one.kind.value, one.target): (one.count, one.last_at - one.at) for one in alerts}
+        assert counted["task_error", "task:by-the-old"] == (2, SECOND)
+        assert counted["queue_full", "queue:rings"] == (2, SECOND)
+        assert counted["submission_conflict", "queue:orders"][0] == 3
+        assert [one.checkpoint for one in await store.groups.standings("telemetry")] == [6, 9]
