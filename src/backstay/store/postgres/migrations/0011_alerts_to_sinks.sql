@@ -24,10 +24,23 @@ DELETE FROM {schema}.alert
                    WHERE acknowledged_at IS NULL GROUP BY target, kind, step);
 
 CREATE INDEX alert_untold ON {schema}.alert (id) WHERE told_at IS NULL;
-DROP INDEX {schema}.alert_once;
--- While nobody has taken it up, the next one in the same trouble calls nobody.
-CREATE UNIQUE INDEX alert_once ON {schema}.alert (target, kind, coalesce(step, ''))
+-- While nobody has taken it up, the next one in the same trouble calls nobody. The index alert_once stays for
+-- processes of the release before, which name it when they write.
+CREATE UNIQUE INDEX alert_same ON {schema}.alert (target, kind, coalesce(step, ''))
     WHERE acknowledged_at IS NULL;
+
+-- They also raise what is open already, and do not say when it came last: it is counted there.
+CREATE FUNCTION {schema}.alert_counted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO {schema}.alert (kind, target, task_id, step, message, at, last_at)
+    VALUES (NEW.kind, NEW.target, NEW.task_id, NEW.step, NEW.message, NEW.at, NEW.at)
+    ON CONFLICT (target, kind, coalesce(step, '')) WHERE acknowledged_at IS NULL
+    DO UPDATE SET count = alert.count + 1, last_at = greatest(alert.last_at, excluded.last_at);
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER alert_counted BEFORE INSERT ON {schema}.alert FOR EACH ROW WHEN (NEW.last_at IS NULL)
+EXECUTE FUNCTION {schema}.alert_counted();
 
 CREATE TABLE {schema}.alert_delivery (
     alert_id bigint      NOT NULL,

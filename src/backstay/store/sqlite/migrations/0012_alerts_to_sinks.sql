@@ -44,7 +44,20 @@ CREATE INDEX alert_open ON alert (id) WHERE acknowledged_at IS NULL;
 CREATE INDEX alert_open_of ON alert (target) WHERE acknowledged_at IS NULL;
 CREATE INDEX alert_untold ON alert (id) WHERE told_at IS NULL;
 -- While nobody has taken it up, the next one in the same trouble calls nobody.
-CREATE UNIQUE INDEX alert_once ON alert (target, kind, coalesce(step, '')) WHERE acknowledged_at IS NULL;
+CREATE UNIQUE INDEX alert_same ON alert (target, kind, coalesce(step, '')) WHERE acknowledged_at IS NULL;
+-- For processes of the release before, which name it when they write.
+CREATE UNIQUE INDEX alert_once ON alert (target, kind)
+    WHERE acknowledged_at IS NULL AND kind IN ('dead_letter', 'queue_full', 'quarantine');
+-- They also raise what is open already, and do not say when it came last: it is counted there.
+CREATE TRIGGER alert_counted BEFORE INSERT ON alert
+WHEN NEW.last_at IS NULL AND EXISTS (SELECT 1 FROM alert
+                                      WHERE target = NEW.target AND kind = NEW.kind AND step IS NEW.step
+                                        AND acknowledged_at IS NULL)
+BEGIN
+    UPDATE alert SET count = count + 1, last_at = max(coalesce(last_at, at), NEW.at)
+     WHERE target = NEW.target AND kind = NEW.kind AND step IS NEW.step AND acknowledged_at IS NULL;
+    SELECT RAISE(IGNORE);
+END;
 
 CREATE TABLE alert_delivery (
     alert_id INTEGER NOT NULL,

@@ -2,14 +2,14 @@
 -- While somebody has yet to take up the same, it is counted there and nobody is called again.
 INSERT INTO alert (kind, target, task_id, step, message, at, last_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (target, kind, coalesce(step, '')) WHERE acknowledged_at IS NULL
-DO UPDATE SET count = count + 1, last_at = max(last_at, excluded.last_at);
+DO UPDATE SET count = count + 1, last_at = max(coalesce(last_at, at), excluded.last_at);
 
 -- name: call
 -- As above, one at a time; the answer tells whether it is new.
 INSERT INTO alert (kind, target, task_id, step, message, at, last_at)
 VALUES (:kind, :target, :task_id, :step, :message, :at, :at)
 ON CONFLICT (target, kind, coalesce(step, '')) WHERE acknowledged_at IS NULL
-DO UPDATE SET count = count + 1, last_at = max(last_at, excluded.last_at)
+DO UPDATE SET count = count + 1, last_at = max(coalesce(last_at, at), excluded.last_at)
 RETURNING count = 1;
 
 -- name: undelivered
