@@ -35,7 +35,7 @@ class PostgresRetention:
             if leader is not None:
                 await self._check_leads(tables, leader, now)
             if kind is Kept.ALERTS:
-                return len(await tables.run("prune_alerts", keys=keys, before=before))
+                return await _prune_alerts(tables, keys, before)
             return await _prune_tasks(tables, keys, before)
 
         return await self._session().write(operation)
@@ -51,6 +51,12 @@ class PostgresRetention:
         leads = await tables.run("leads", holder=leader.holder, epoch=leader.epoch, now=self._judged(now))
         if not leads:
             raise LeaseLost("the lead of the supervisors", str(leader.holder))
+
+
+async def _prune_alerts(tables: Tables, keys: Sequence[int], before: datetime) -> int:
+    gone = [row[0] for row in await tables.run("prune_alerts", keys=keys, before=before)]
+    await tables.run("forget_deliveries", ids=gone)
+    return len(gone)
 
 
 async def _prune_tasks(tables: Tables, keys: Sequence[int], before: datetime) -> int:

@@ -36,8 +36,7 @@ class SqliteRetention:
             if leader is not None:
                 _check_leads(tables, leader, now)
             if kind is Kept.ALERTS:
-                found = tables.run("prune_alerts", keys=as_json(keys), before=micros(before))
-                return len(found.fetchall())
+                return _prune_alerts(tables, keys, before)
             return _prune_tasks(tables, keys, before)
 
         return await self._session().write(operation)
@@ -54,6 +53,12 @@ def _check_leads(tables: Tables, leader: Leader, now: datetime) -> None:
     found = tables.run("leads", holder=leader.holder, epoch=leader.epoch, now=micros(now))
     if found.fetchone() is None:
         raise LeaseLost("the lead of the supervisors", str(leader.holder))
+
+
+def _prune_alerts(tables: Tables, keys: Sequence[int], before: datetime) -> int:
+    gone = tables.run("prune_alerts", keys=as_json(keys), before=micros(before)).fetchall()
+    tables.run("forget_deliveries", ids=as_json([key for (key,) in gone]))
+    return len(gone)
 
 
 def _prune_tasks(tables: Tables, keys: Sequence[int], before: datetime) -> int:

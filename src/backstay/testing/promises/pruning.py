@@ -271,7 +271,9 @@ class PruningPromises(Promises):
     ) -> None:
         task = await alice.hold("t")
         alerts = [
-            of_task(AlertKind.TASK_ERROR, "t", message=one) for one in ("old", "open", "late", "newest")
+            # Of different steps: two of the same trouble are one alert.
+            of_task(AlertKind.TASK_ERROR, "t", message=one, step=f"{one}:1")
+            for one in ("old", "open", "late", "newest")
         ]
         await alice.write(task, task=let_go(task, TaskState.ERROR), alerts=alerts)
         ids = {one.message: one.id for one in await store.records.alerts(AlertFilter())}
