@@ -57,7 +57,8 @@ class Turn(NamedTuple):
 def plan(chance: Random) -> list[Turn]:
     return [
         Turn(
-            [chance.random() < REFUSED_SHARE for _ in range(ORDERS)],
+            # One of each turn at least, so that there is something to undo whatever the seed.
+            [chance.random() < REFUSED_SHARE or number == 0 for number in range(ORDERS)],
             chance.randrange(PROCESSES),
             chance.uniform(0.5, 1.5) * EVERY_SECONDS,
         )
