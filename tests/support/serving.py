@@ -16,6 +16,7 @@ import uvicorn
 
 from backstay.api import Interface, Ports, build
 from backstay.api.fast_lane import FastLane
+from backstay.api.occupancy import Places
 from backstay.client import Client
 from backstay.definitions.registry import Registry
 from backstay.domain.access import Role
@@ -83,6 +84,7 @@ class Served:
     #: What the next round of the supervisor says of itself.
     leads: bool = True
     fast_lane: FastLane | None = None
+    places: Places = field(default_factory=lambda: Places(0))
 
     @property
     def url(self) -> str:
@@ -170,7 +172,7 @@ async def serving(
                 mounts=registry.mounts,
             )
         )
-        served.fast_lane = interface.fast_lane
+        served.fast_lane, served.places = interface.fast_lane, interface.places
         async with _listening(interface, listening, settings):
             yield served
     await client.close()

@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tests.support.serving import HOST
+from tests.support.serving import HOST, Served
 
-#: Who has answered nothing for so long has nothing more to answer.
+#: Who has answered nothing for so long, and works on nothing, waits for more.
 QUIET_SECONDS = 0.5
 
 
@@ -26,10 +26,10 @@ class Heard(NamedTuple):
         return self.text == other.text
 
 
-async def heard(port: int, pieces: Iterable[bytes], *, quiet: float = QUIET_SECONDS) -> Heard:
-    """Send pieces, each in a packet of its own, and hear all answers."""
-    reader, writer = await asyncio.open_connection(HOST, port)
-    listening = asyncio.create_task(_listened(reader, quiet))
+async def heard(server: Served, pieces: Iterable[bytes]) -> Heard:
+    """Send pieces, each in a packet of its own, and hear all answers, however long a commit takes."""
+    reader, writer = await asyncio.open_connection(HOST, server.port)
+    listening = asyncio.create_task(_listened(reader, server))
     try:
         for piece in pieces:
             with contextlib.suppress(ConnectionError):
@@ -45,13 +45,18 @@ async def heard(port: int, pieces: Iterable[bytes], *, quiet: float = QUIET_SECO
             await writer.wait_closed()
 
 
-async def _listened(reader: asyncio.StreamReader, quiet: float) -> Heard:
+async def _listened(reader: asyncio.StreamReader, server: Served) -> Heard:
     text = b""
-    try:
-        while part := await asyncio.wait_for(reader.read(65536), quiet):
-            text += part
-    except TimeoutError:
-        pass
-    except ConnectionError:
-        return Heard(text, cut_off=True)
-    return Heard(text, cut_off=False)
+    while True:
+        was_at_work = server.places.taken > 0
+        try:
+            part = await asyncio.wait_for(reader.read(65536), QUIET_SECONDS)
+        except TimeoutError:
+            if was_at_work or server.places.taken > 0:
+                continue
+            return Heard(text, cut_off=False)
+        except ConnectionError:
+            return Heard(text, cut_off=True)
+        if not part:
+            return Heard(text, cut_off=False)
+        text += part

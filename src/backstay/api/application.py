@@ -52,6 +52,8 @@ class Interface(msgspec.Struct, frozen=True):
 
     application: ASGIApp
     fast_lane: FastLane | None
+    #: Of the requests that are under way, by whichever way.
+    places: Places
 
 
 def build(ports: Ports) -> Interface:
@@ -87,6 +89,7 @@ def build(ports: Ports) -> Interface:
     return Interface(
         ArmHeaders(Border(Occupancy(guard, places, exempt=open_paths)), clock),
         _fast_lane(service, places) if settings.fast_lane else None,
+        places,
     )
 
 

@@ -17,6 +17,11 @@ class Places:
         self.number = number
         self._taken = 0
 
+    @property
+    def taken(self) -> int:
+        """How many are under way now."""
+        return self._taken
+
     def is_free(self) -> bool:
         """Whether there is a place for one more."""
         return self._taken < self.number

@@ -120,7 +120,7 @@ class Twins(NamedTuple):
     normal: Served
 
     async def both_hear(self, pieces: Sequence[bytes]) -> Heard:
-        fast, normal = [without_date(await heard(one.port, pieces)) for one in self]
+        fast, normal = [without_date(await heard(one, pieces)) for one in self]
         assert fast.agrees_with(normal), (fast, normal, pieces)
         return fast
 
@@ -220,7 +220,7 @@ async def test_whatever_is_sent_both_say_the_same(twins: Twins, seed: int):
         stream = f"round-{number}"
         await twins.make(stream)
         pieces = cut(fuzzed(chance).replace(b"/orders/", f"/{stream}/".encode()), chance)
-        fast, normal = [without_date(await heard(one.port, pieces)) for one in twins]
+        fast, normal = [without_date(await heard(one, pieces)) for one in twins]
         if BAD in normal.text or BAD in fast.text:
             # uvicorn says so at once and leaves: how much of what is under way before it has an answer by
             # then is a matter of time. As far as both answer, they say the same.
@@ -301,7 +301,7 @@ async def test_tokens_that_are_not_known_right_now_are_left_to_the_guard(twins: 
     twins.fast.clock.pass_time(TWO_SECONDS)
     before = twins.taken
 
-    assert (await heard(twins.fast.port, [request() + request() + LAST])).text.count(b"202 Accepted") == 2
+    assert (await heard(twins.fast, [request() + request() + LAST])).text.count(b"202 Accepted") == 2
 
     assert twins.taken <= before + 1
 

@@ -121,7 +121,7 @@ async def test_what_the_log_could_not_write_is_told_and_not_tried_again(
 
 async def test_what_is_appended_is_counted(orders: Served):
     before = observe.appended["orders"]
-    await heard(orders.port, [request(query="?id=a") + request(query="?id=a") + LAST])
+    await heard(orders, [request(query="?id=a") + request(query="?id=a") + LAST])
 
     assert taken(orders) == 2
     assert observe.appended["orders"] == before + 1
