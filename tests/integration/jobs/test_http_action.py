@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import ssl
 import tracemalloc
 from collections.abc import AsyncIterator
@@ -16,7 +17,7 @@ from aiohttp import web
 from backstay.domain.jobs.messages import EXCERPT_LENGTH_MAX
 from backstay.domain.outbound import Outbound
 from backstay.jobs import http_action
-from backstay.jobs.http_action import HttpAction
+from backstay.jobs.http_action import EXCERPT_BYTES_MAX, HttpAction
 from backstay.jobs.http_request import HttpRequest
 from tests.support.service import HOST, HttpService, dead_port, never, says
 
@@ -102,6 +103,35 @@ async def test_a_receiver_that_sends_in_circles_is_left_after_a_while(service: H
     assert len(service.asked) == 6
 
 
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        ("http://no-such-host.invalid/", "could not be resolved: 'no-such-host.invalid'"),
+        (f"http://{HOST}:1/", f"host '{HOST}' failed: ConnectFailure Unable to connect"),
+        (
+            f"http://{'a' * 64}.example/",
+            f"'{'a' * 64}.example' failed: UnknownError The address cannot be read",
+        ),
+        ("http://a\udcff/", "host 'a\ufffd' failed: UnknownError The address cannot be read"),
+        ("ftp://a\udcff/", "host 'a\ufffd' failed: UnknownError The address is none of http or https"),
+    ],
+)
+async def test_a_redirect_that_leads_nowhere_is_told_with_where_it_led(location: str, said: str):
+    head = f"HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"
+
+    async def leads_nowhere(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head.encode("utf-8", "surrogateescape"))
+        writer.close()
+
+    server = await asyncio.start_server(leads_nowhere, HOST, 0)
+    async with server, action() as sending:
+        tried = await sending.send(to(f"http://localhost:{server.sockets[0].getsockname()[1]}/"))
+
+    assert not tried.succeeded
+    assert said in tried.message
+
+
 async def test_a_receiver_that_hangs_costs_the_timeout(service: HttpService):
     service.answers = [never]
 
@@ -184,6 +214,36 @@ async def test_a_receiver_that_answers_gigabytes_costs_a_few_kilobytes(service: 
     assert tried.succeeded
     assert tried.message.endswith("Body: " + "x" * EXCERPT_LENGTH_MAX)
     assert most < 16 * MIB  # The receiver's own chunks are in it.
+
+
+@pytest.mark.parametrize("repeated", ["{0}", "{0} {0} {0}", "x{0}"])
+async def test_half_a_secret_at_the_end_of_what_is_read_is_hidden_too(service: HttpService, repeated: str):
+    token = "t0ken-" + "y" * (EXCERPT_BYTES_MAX // 2 + 1)
+    service.answers = [says(200, repeated.format(token) * 2)]
+    request = dataclasses.replace(to(service.url), hidden=(token,))
+
+    async with action() as sending:
+        tried = await sending.send(request)
+
+    assert "[hidden]" in tried.message
+    assert "t0ken" not in tried.message
+
+
+async def test_half_a_secret_before_the_rest_never_comes_is_hidden_too(
+    service: HttpService, monkeypatch: pytest.MonkeyPatch
+):
+    async def halfway(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"you said t0ken")
+        return await never(request)
+
+    monkeypatch.setattr(http_action, "EXCERPT_SECONDS_MAX", 0.1)
+    service.answers = [halfway]
+    async with action() as sending:
+        tried = await sending.send(dataclasses.replace(to(service.url), hidden=("t0ken-y",)))
+
+    assert tried.message.endswith("Body: you said [hidden]")
 
 
 async def test_a_body_that_dribbles_is_not_waited_for(service: HttpService, monkeypatch: pytest.MonkeyPatch):
