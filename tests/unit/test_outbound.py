@@ -212,6 +212,7 @@ def test_where_a_cloud_tells_who_a_machine_is_is_allowed_only_by_itself(address:
     around = Outbound(("private", "0.0.0.0/0", "::/0"))
 
     assert not around.allows(address)
+    assert not around.allows(f"{address}%eth0")
     assert Outbound((address,)).allows(address)
 
 

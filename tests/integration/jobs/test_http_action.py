@@ -277,6 +277,40 @@ async def test_connections_are_bounded_and_used_again(service: HttpService):
         assert service.open_connections <= 2
 
 
+async def test_an_attempt_is_one_request_and_receivers_are_not_told_of_one_anothers_cookies():
+    heard: list[bytes] = []
+
+    async def answers_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # The second request on a connection is heard, and the line goes dead.
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            heard.append(head)
+            if len(heard) == 2:
+                break
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSet-Cookie: session=abc; Path=/\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answers_once, HOST, 0)
+    # Of an address in numbers aiohttp would keep no cookie anyway.
+    url = f"http://localhost:{server.sockets[0].getsockname()[1]}/"
+    async with server, action() as sending:
+        first, second = await sending.send(to(url)), await sending.send(to(url))
+
+    assert (first.succeeded, second.succeeded) == (True, False)
+    assert "ConnectionClosed" in second.message
+    assert len(heard) == 2
+    assert b"session=abc" not in heard[1]
+
+
+async def test_what_an_answer_repeats_of_a_secret_in_its_headers_is_hidden(service: HttpService):
+    service.answers = [says(200, "", X_Echo="you said t0ken")]
+
+    async with action() as sending:
+        tried = await sending.send(dataclasses.replace(to(service.url), hidden=("t0ken",)))
+
+    assert "X-Echo: you said [hidden]" in tried.message
+    assert "t0ken" not in tried.message
+
+
 async def test_a_certificate_that_nobody_vouches_for_is_not_trusted():
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("localhost").configure_cert(context)
