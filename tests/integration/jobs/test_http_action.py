@@ -14,21 +14,27 @@ import pytest
 import trustme
 from aiohttp import web
 
-from backstay.domain.jobs.messages import EXCERPT_LENGTH_MAX
+from backstay.domain.jobs.messages import ADDRESS_REFUSED, EXCERPT_LENGTH_MAX
 from backstay.domain.outbound import Outbound
 from backstay.jobs import http_action
 from backstay.jobs.http_action import EXCERPT_BYTES_MAX, HttpAction
 from backstay.jobs.http_request import HttpRequest
-from tests.support.service import HOST, HttpService, dead_port, never, says
+from backstay.jobs.oauth import Grant
+from tests.support.service import HOST, Answer, HttpService, dead_port, http_service, never, says
 
 SOON = timedelta(seconds=10)
 SHORT = timedelta(milliseconds=200)
 MIB = 1024 * 1024
+GRANT = Grant(tenant="t", audience="a", client_id="c", secret="hunter2")
 
 
 @asynccontextmanager
-async def action(timeout: timedelta = SOON, *, connections: int = 10) -> AsyncIterator[HttpAction]:
-    made = HttpAction(timeout=timeout, connections=connections, outbound=Outbound(("loopback",)))
+async def action(
+    timeout: timedelta = SOON, *, connections: int = 10, authority: str = "", allow: str = "loopback"
+) -> AsyncIterator[HttpAction]:
+    made = HttpAction(
+        timeout=timeout, connections=connections, outbound=Outbound((allow,)), authority=authority
+    )
     try:
         yield made
     finally:
@@ -194,14 +200,15 @@ async def test_what_is_no_http_is_a_failure():
     assert "ServerProtocolViolation" in tried.message
 
 
-async def test_a_receiver_that_answers_gigabytes_costs_a_few_kilobytes(service: HttpService):
-    async def endless(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        response.content_length = 100 * 1024 * MIB
-        await response.prepare(request)
-        while True:
-            await response.write(b"x" * MIB)
+async def endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    response.content_length = 100 * 1024 * MIB
+    await response.prepare(request)
+    while True:
+        await response.write(b"x" * MIB)
 
+
+async def test_a_receiver_that_answers_gigabytes_costs_a_few_kilobytes(service: HttpService):
     service.answers = [endless]
     async with action() as sending:
         tracemalloc.start()
@@ -323,3 +330,36 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_trusted():
         tried = await sending.send(to(f"https://localhost:{server.sockets[0].getsockname()[1]}/"))
 
     assert "TrustFailure" in tried.message
+
+
+# Who gives tokens
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (never, "Timeout The operation has timed out"),
+        (endless, "The answer holds no token"),
+        (says(307, Location="/elsewhere"), "'TemporaryRedirect'"),
+        (says(500, "hunter2"), "'InternalServerError'"),
+    ],
+)
+async def test_an_authority_that_misbehaves_costs_the_attempt_and_the_secret_goes_nowhere_else(
+    service: HttpService, answer: Answer, said: str
+):
+    service.answers = [answer]
+
+    async with http_service() as receiver, action(timedelta(seconds=1), authority=service.url) as sending:
+        tried = await sending.send(to(receiver.url), GRANT)
+
+    assert tried.message.endswith(f"no token came from '{HOST}': {said}")
+    assert [one.path for one in service.asked] == ["/t/oauth2/token"]
+    assert receiver.asked == []
+
+
+async def test_an_authority_is_reached_only_where_requests_may_go(service: HttpService):
+    async with action(authority=service.url, allow="private") as sending:
+        tried = await sending.send(to("http://10.0.0.1/"), GRANT)
+
+    assert ADDRESS_REFUSED in tried.message
+    assert service.asked == []
