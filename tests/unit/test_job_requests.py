@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,14 @@ import pytest
 
 from backstay.domain.jobs.occurrences import Run
 from backstay.domain.jobs.records import Occurrence
-from backstay.jobs.http_request import REDIRECTS_MAX, HttpRequest, NotSent, redirected, request_of
+from backstay.jobs.http_request import (
+    REDIRECTS_MAX,
+    HttpRequest,
+    NotSent,
+    identifying,
+    redirected,
+    request_of,
+)
 from tests.support.job_records import NOON, PLACE
 
 OCCURRENCE = Occurrence(job_key=1, uid="u1", generation=2, at=NOON, number=7)
@@ -115,6 +123,33 @@ def test_another_host_is_not_told_who_asks(location: str):
     assert following is not None
     assert not {"Authorization", "x-key"} & set(following.headers)
     assert {"Accept", "x-ms-scheduler-jobid"} <= set(following.headers)
+
+
+def test_another_scheme_at_the_same_port_is_not_told_who_asks_either():
+    request = made(uri="http://shop.example:8443/", headers={"x-key": "k"})
+
+    following = redirected(request, 302, "https://shop.example:8443/")
+
+    assert following is not None
+    assert "x-key" not in following.headers
+
+
+@pytest.mark.parametrize(("location", "shows"), [("/elsewhere", True), ("https://other.example/", False)])
+def test_a_certificate_is_shown_where_the_job_itself_leads_and_nowhere_else(location: str, shows: bool):
+    identity = ssl.create_default_context()
+    request = identifying(made(), identity)
+
+    following = redirected(request, 307, location)
+
+    assert following is not None
+    assert (following.identity is identity) is shows
+    # And nobody else uses the connection that was opened with it.
+    assert request.headers["Connection"] == "close"
+
+
+def test_a_certificate_that_nobody_would_see_is_not_sent():
+    with pytest.raises(NotSent, match="needs an https address"):
+        identifying(made(uri="http://shop.example/"), ssl.create_default_context())
 
 
 def test_no_redirect_leads_out_of_tls():

@@ -208,6 +208,11 @@ def test_a_file_that_holds_no_key_is_refused_and_not_written_over(path: Path, co
     assert path.read_text() == content
 
 
+def test_what_is_no_file_is_not_read():
+    with pytest.raises(SecretKeyMissing, match="the key file /dev/null is no file"):
+        KeyFile(Path("/dev/null")).keys()
+
+
 def test_a_file_that_cannot_be_written_is_said(tmp_path: Path):
     with pytest.raises(SecretKeyMissing, match="cannot be written"):
         Vault(file=KeyFile(tmp_path / "nowhere" / "key")).seal(SECRET, HERE)

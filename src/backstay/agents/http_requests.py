@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
 from backstay.definitions.ambient import StepContext
 from backstay.definitions.codec import encode
+from backstay.domain.hiding import without
 from backstay.errors import InvalidDefinition, InvalidHttpRequest, InvalidInput
 
 HttpPath = str | Sequence[str | int]
@@ -94,9 +95,7 @@ class HttpRequest:
 
     def without_secrets(self, text: str) -> str:
         """``text`` without what this request's headers kept secret: services do echo requests."""
-        for secret in sorted(self._secrets(), key=len, reverse=True):
-            text = text.replace(secret, "[hidden]")
-        return text
+        return without(text, tuple(self._secrets()))
 
     def _secrets(self) -> Iterator[str]:
         for name, value in self.headers.items():

@@ -8,6 +8,7 @@ So nothing but the public Internet is reached, unless it is allowed.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -24,15 +25,55 @@ WORDS: Final = {
 }
 _METADATA: Final = frozenset(
     ipaddress.ip_address(one)
-    # Most clouds; Amazon by IPv6; Alibaba; Azure's host, which has a public address.
-    for one in ("169.254.169.254", "fd00:ec2::254", "100.100.100.200", "168.63.129.16")
+    for one in (
+        "169.254.169.254",  # Most clouds; the next two are what containers of one of them ask.
+        "169.254.170.2",
+        "169.254.170.23",
+        "169.254.42.42",
+        "169.254.0.23",
+        "100.100.100.200",
+        "168.63.129.16",  # The host below a machine, which has a public address.
+        "192.0.0.192",
+        "fd00:ec2::254",
+        "fd00:ec2::23",
+        "fd20:ce::254",
+        "fd00:42::42",
+        "fe80::a9fe:a9fe",
+    )
 )
 # Addresses of IPv6 that lead to one of IPv4, which is written in their last 32 bits.
 _TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
-# What the library's tables of special addresses lack: translation inside a site, and what was in use once.
+# All that is handed out of IPv6.
+_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+# What the registries of special addresses set aside, and what was in use once. Written out, since the tables
+# of the library differ from one release of Python to the next, and lack some.
 _NEVER_PUBLIC: Final = tuple(
-    ipaddress.IPv6Network(one) for one in ("::/96", "64:ff9b:1::/48", "fec0::/10", "5f00::/16")
+    ipaddress.ip_network(one)
+    for one in (
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+        "2001::/23",
+        "2001:db8::/32",
+        "2002::/16",
+        "3fff::/20",
+    )
 )
+# To somebody that is an address of IPv4. Which one, readers disagree: in one piece, octal, hexadecimal, or
+# with parts left out.
+_ENDS_IN_A_NUMBER: Final = re.compile(r"(.*\.)?(\d+|0x[0-9a-f]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +112,9 @@ class Outbound:
         name = host.rstrip(".").lower()
         if name == "localhost" or name.endswith(".localhost"):
             return self.allows("127.0.0.1")
-        written = _written(name)
-        return written is None or self.allows(written)
+        if ":" in name or _ENDS_IN_A_NUMBER.fullmatch(name):
+            return self.allows(name)
+        return True
 
 
 def read_outbound(text: str, *, name: str) -> Outbound:
@@ -94,29 +136,6 @@ def _networks(text: str) -> Iterable[Network]:
         ) from error
 
 
-def _written(host: str) -> str | None:
-    """The address that a host is, in full; None if it is a name.
-
-    What is all numbers is an address of IPv4 to somebody: in one piece, octal, hexadecimal, or with parts
-    left out.
-    """
-    if ":" in host:
-        return host
-    try:
-        *first, last = [_number(part) for part in host.split(".")]
-    except ValueError:
-        return None
-    shifts = (24, 16, 8)
-    whole = last + sum(one << shift for one, shift in zip(first, shifts, strict=False))
-    return str(ipaddress.IPv4Address(whole)) if len(first) <= len(shifts) and whole < 1 << 32 else host
-
-
-def _number(text: str) -> int:
-    if text.startswith("0x"):
-        return int(text, 16)
-    return int(text, 8 if text.startswith("0") else 10)
-
-
 def _meant(address: Address) -> Iterable[Address]:
     """The address, and the one of IPv4 that it leads to if it stands for one."""
     if isinstance(address, ipaddress.IPv4Address):
@@ -136,8 +155,6 @@ def _meant(address: Address) -> Iterable[Address]:
 
 
 def _is_public(address: Address) -> bool:
-    if address.is_multicast or (address.is_reserved and address not in _TRANSLATED):
-        return False
-    if address in _TRANSLATED:
-        return True  # What it leads to is looked at as well.
-    return address.is_global and not any(address in one for one in _NEVER_PUBLIC)
+    if isinstance(address, ipaddress.IPv6Address) and address not in _UNICAST:
+        return address in _TRANSLATED  # What it leads to is looked at as well.
+    return not any(address in one for one in _NEVER_PUBLIC)

@@ -37,6 +37,8 @@ EXCERPT_BYTES_MAX: Final = 4 * EXCERPT_LENGTH_MAX
 EXCERPT_SECONDS_MAX: Final = 5.0
 
 _SUCCESS: Final = range(200, 300)
+#: What an exchange may raise. A host that no name server could be asked for is a ValueError.
+_BROKEN: Final = (aiohttp.ClientError, OSError, ValueError)
 #: A charset is a name that the receiver chose, and some of Python's are no charsets at all.
 _CHARSETS: Final = frozenset(
     {"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "iso-8859-15", "windows-1252", "utf-16"}
@@ -78,9 +80,8 @@ class HttpAction:
         except NotSent as error:
             return Tried(succeeded=False, message=error.message)
         except TimeoutError:
-            return _failed(request, "Timeout", "The operation has timed out")
-        except (aiohttp.ClientError, OSError) as error:
-            return _failed(request, *_reason(error, request.host))
+            message = http_failed(request.host, "Timeout", "The operation has timed out")
+            return Tried(succeeded=False, message=message)
 
     async def close(self) -> None:
         session, self._session = self._session, None
@@ -91,9 +92,9 @@ class HttpAction:
         while True:
             try:
                 answer = await self._exchange(request)
-            except NotSent as error:
+            except (NotSent, *_BROKEN) as error:
                 # It may say where a receiver wanted us to go.
-                raise NotSent(request.without_secrets(error.message)) from None
+                raise NotSent(request.without_secrets(_said(error, request.host))) from None
             if not isinstance(answer, HttpRequest):
                 return answer
             request = answer
@@ -117,10 +118,11 @@ class HttpAction:
             following = redirected(request, response.status, response.headers.get("Location"))
             if following is not None:
                 return following
-            body = await _excerpt(response)
+            body, is_whole = await _excerpt(response)
             # First hidden, then cut: half a secret is one too.
             headers = [(name, request.without_secrets(value)) for name, value in response.headers.items()]
-            message = http_answered(request.host, response.status, headers, request.without_secrets(body))
+            told = request.without_secrets(body, is_whole=is_whole)
+            message = http_answered(request.host, response.status, headers, told)
             return response.status, Tried(succeeded=response.status in _SUCCESS, message=message)
 
     async def _token(self, grant: Grant) -> str:
@@ -130,7 +132,7 @@ class HttpAction:
                 return await self._tokens.token(grant)
         except TimeoutError:
             reason = "Timeout The operation has timed out"
-        except (aiohttp.ClientError, OSError) as error:
+        except _BROKEN as error:
             reason = " ".join(_reason(error, self._authority))
         raise NotSent(token_failed(self._authority, reason))
 
@@ -165,27 +167,34 @@ class HttpAction:
         return self._session
 
 
-async def _excerpt(response: aiohttp.ClientResponse) -> str:
-    """The beginning of the body, as far as it comes. The rest is neither read nor waited for."""
-    body = bytearray()
+async def _excerpt(response: aiohttp.ClientResponse) -> tuple[str, bool]:
+    """The beginning of the body, as far as it comes, and whether that is all of it.
+
+    The rest is neither read nor waited for.
+    """
+    body, is_whole = bytearray(), False
     with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
         async with asyncio.timeout(EXCERPT_SECONDS_MAX):
             async for piece in response.content.iter_any():
                 body += piece[: EXCERPT_BYTES_MAX - len(body)]
                 if len(body) >= EXCERPT_BYTES_MAX:
                     break
+            else:
+                is_whole = True
     charset = (response.charset or "").lower()
-    return body.decode(charset if charset in _CHARSETS else "utf-8", "replace")
+    return body.decode(charset if charset in _CHARSETS else "utf-8", "replace"), is_whole
 
 
-def _failed(request: HttpRequest, kind: str, text: str) -> Tried:
-    return Tried(succeeded=False, message=http_failed(request.host, kind, text))
+def _said(error: Exception, host: str) -> str:
+    return error.message if isinstance(error, NotSent) else http_failed(host, *_reason(error, host))
 
 
 def _reason(error: Exception, host: str) -> tuple[str, str]:
     """In .NET's words, which hold nothing of the request or the answer."""
     if was_refused(error):
         return "ConnectFailure", ADDRESS_REFUSED
+    if isinstance(error, TimeoutError):
+        return "Timeout", "The operation has timed out"
     closed = "The underlying connection was closed:"
     match error:
         case aiohttp.ClientConnectorDNSError():
@@ -205,6 +214,6 @@ def _reason(error: Exception, host: str) -> tuple[str, str]:
             return "ConnectionClosed", f"{closed} The connection was closed unexpectedly."
         case aiohttp.ClientResponseError():
             return "ServerProtocolViolation", "The server committed a protocol violation."
-        case aiohttp.InvalidURL():
+        case ValueError():
             return "UnknownError", "The address cannot be read"
     return "ReceiveFailure", f"{closed} An unexpected error occurred on a receive."

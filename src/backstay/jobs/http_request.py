@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from backstay.domain import jsontext
+from backstay.domain.hiding import without
 from backstay.domain.jobs.messages import http_failed
 from backstay.domain.jobs.occurrences import Run
 from backstay.domain.recurrence import Moment
@@ -56,11 +57,9 @@ class HttpRequest:
     #: What nobody is to read in the history: receivers do echo requests.
     hidden: tuple[str, ...] = field(default=(), repr=False)
 
-    def without_secrets(self, text: str) -> str:
+    def without_secrets(self, text: str, *, is_whole: bool = True) -> str:
         """``text`` without what this request keeps secret."""
-        for secret in self.hidden:
-            text = text.replace(secret, "[hidden]")
-        return text
+        return without(text, self.hidden, is_whole=is_whole)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -152,13 +151,13 @@ def _basic(username: str, password: str) -> str:
 
 
 def _spellings(*secrets: str) -> tuple[str, ...]:
-    """In every way in which a receiver might say them; the longest first, so that no half of one is left."""
+    """In every way in which a receiver might say them."""
     spelled: set[str] = set()
     for secret in secrets:
         encoded = base64.b64encode(secret.encode())
         spelled |= {secret, encoded.decode(), encoded.rstrip(b"=").decode(), quote(secret, safe="")}
         spelled |= {jsontext.written(secret).decode()[1:-1], quote(encoded, safe="")}
-    return tuple(sorted((one for one in spelled if len(one) >= HIDDEN_LENGTH_MIN), key=len, reverse=True))
+    return tuple(one for one in spelled if len(one) >= HIDDEN_LENGTH_MIN)
 
 
 def _told(run: Run, *, key: str, attempt: str) -> dict[str, str]:

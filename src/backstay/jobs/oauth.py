@@ -77,7 +77,7 @@ def read_token(status: int, body: bytes) -> tuple[str, float] | None:
         said: Any = json.loads(body)
         token = said["access_token"]
         seconds = float(said.get("expires_in", 0))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
     if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
         return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import re
 import socket
 import ssl
@@ -39,6 +38,7 @@ from backstay.domain.jobs.messages import (
 )
 from backstay.domain.outbound import Outbound
 from backstay.jobs.tried import Tried
+from backstay.jobs.vendor import hush
 from backstay.outbound import checked_address, tls_with, was_refused
 
 #: For a farewell nobody waits long.
@@ -67,7 +67,7 @@ class ServiceBusAction:
     def __init__(self, *, timeout: timedelta, outbound: Outbound) -> None:
         self._seconds = timeout.total_seconds()
         self._outbound = outbound
-        _hush()
+        hush("azure.servicebus")
 
     async def send(self, to: Addressed, bus: Bus, *, key: str, sas: tuple[str, str]) -> Tried:
         """Send it under ``key``, unless the job names the message itself. ``sas`` is a name and its key."""
@@ -207,10 +207,3 @@ def _of_connection(error: OSError, host: str) -> str:
         case ConnectionResetError() | BrokenPipeError() | OSError(errno=None):
             return _CLOSED
     return "ConnectFailure Unable to connect to the remote server"
-
-
-def _hush() -> None:
-    """Keep the package's own log silent, unless somebody chose its level: it repeats what brokers say."""
-    theirs = logging.getLogger("azure.servicebus")
-    if theirs.level == logging.NOTSET:
-        theirs.setLevel(logging.CRITICAL + 1)

@@ -14,7 +14,14 @@ from datetime import timedelta
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-from aiohttp import ClientConnectorDNSError, ClientSession, ClientTimeout, DummyCookieJar
+from aiohttp import (
+    ClientConnectorDNSError,
+    ClientPayloadError,
+    ClientResponse,
+    ClientSession,
+    ClientTimeout,
+    DummyCookieJar,
+)
 from azure.core.credentials import AzureSasCredential
 from azure.core.exceptions import AzureError, HttpResponseError, ServiceRequestError
 from azure.core.pipeline.transport import AioHttpTransport
@@ -31,10 +38,15 @@ from backstay.domain.jobs.messages import (
 from backstay.domain.jobs.occurrences import Run
 from backstay.domain.outbound import Outbound
 from backstay.jobs.tried import Tried
+from backstay.jobs.vendor import hush
 from backstay.outbound import guarded_connector, was_refused
 
-# It becomes part of a host's name: nothing else may come of it than the name of an account.
+#: No answer that says something is larger.
+ANSWER_BYTES_MAX: Final = 64 * 1024
+
+# They become part of an address: nothing else may come of them than names of an account and of a queue.
 _ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
+_QUEUE: Final = re.compile(r"[a-z0-9-]{3,63}")
 _NOT_IN_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # What an answer calls its reason; anything longer or with blanks in it is not that.
 _CODE: Final = re.compile(r"[A-Za-z]{1,64}")
@@ -52,11 +64,14 @@ class StorageQueueAction:
         self._endpoint = endpoint
         self._outbound = outbound
         self._seconds = timeout.total_seconds()
+        hush("azure.storage")
 
     async def send(self, message: Mapping[str, Any], text: str, *, token: str) -> Tried:
         account, queue = message["storageAccount"].lower(), message["queueName"]
         if _ACCOUNT.fullmatch(account) is None:
             return Tried(succeeded=False, message=storage_account_missing(account, queue))
+        if _QUEUE.fullmatch(queue) is None:
+            return Tried(succeeded=False, message=storage_queue_missing(queue, account))
         try:
             async with (
                 asyncio.timeout(self._seconds),
@@ -81,7 +96,7 @@ class StorageQueueAction:
             connector=guarded_connector(self._outbound, limit=1),
             cookie_jar=DummyCookieJar(),
             timeout=ClientTimeout(total=None),
-            auto_decompress=False,
+            response_class=_BoundedResponse,
         )
 
     def _client(self, account: str, queue: str, token: str, session: ClientSession) -> QueueClient:
@@ -94,6 +109,21 @@ class StorageQueueAction:
             permit_redirects=False,
             logging_enable=False,
         )
+
+
+class _BoundedResponse(ClientResponse):
+    """One that the package, which reads an answer as a whole, does not read without end."""
+
+    async def read(self) -> bytes:
+        if self._body is None:
+            body = bytearray()
+            async for piece in self.content.iter_any():
+                body += piece
+                if len(body) > ANSWER_BYTES_MAX:
+                    self.close()
+                    raise ClientPayloadError("it is too large")
+            self._body = bytes(body)
+        return self._body
 
 
 def envelope(run: Run, message: str, *, attempt: str) -> str:
@@ -125,7 +155,8 @@ def _xml(text: str) -> str:
 def _reason(error: AzureError, account: str, queue: str) -> str:
     """In our own words: what the package says may show the address, and with it the token."""
     if isinstance(error, HttpResponseError) and error.status_code is not None:
-        code = str(getattr(getattr(error, "error_code", ""), "value", getattr(error, "error_code", "")))
+        given = getattr(error, "error_code", None)
+        code = str(getattr(given, "value", given) or "")
         if code == "QueueNotFound":
             return storage_queue_missing(queue, account)
         told = code if _CODE.fullmatch(code) else ""

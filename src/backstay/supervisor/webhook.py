@@ -43,7 +43,8 @@ class WebhookSink:
                 status = await self._post(alert)
         except TimeoutError:
             raise NotTold(f"no answer within {describe(self._timeout)}") from None
-        except (aiohttp.ClientError, OSError) as error:
+        # A host that no name server could be asked for is a ValueError.
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             raise NotTold(_reason(error)) from None
         if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             raise NotTold(f"answered {status}")
@@ -95,4 +96,6 @@ def _reason(error: Exception) -> str:
             return "no trusted TLS connection could be made"
         case aiohttp.ClientConnectorError():
             return "could not connect"
+        case ValueError():
+            return "the address cannot be read"
     return f"the exchange broke off ({type(error).__name__})"

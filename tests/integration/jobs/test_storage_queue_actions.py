@@ -5,17 +5,24 @@ from __future__ import annotations
 import base64
 import logging
 import sys
+import tracemalloc
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from aiohttp import web
 
+from backstay import Outbound
 from backstay.domain.jobs.messages import ADDRESS_REFUSED
 from backstay.domain.jobs.records import EntryStatus
+from backstay.jobs.storage_queue_action import StorageQueueAction
+from backstay.jobs.tried import Tried
 from tests.support.running_jobs import RunJobs
 from tests.support.service import HttpService, dead_port, http_service, never, says
 from tests.support.storage_queue import ACCOUNT, QUEUE, envelope, storage, token
 
 NONE = {"retryType": "None"}
+MIB = 1024 * 1024
 
 
 def action(sas: str, message: str = "grüezi & <b>", account: str = ACCOUNT) -> dict[str, Any]:
@@ -25,6 +32,14 @@ def action(sas: str, message: str = "grüezi & <b>", account: str = ACCOUNT) -> 
 
 def at(url: str) -> dict[str, Any]:
     return {"job_storage_endpoint": f"{url}/{{account}}"}
+
+
+async def sent(service: HttpService, *, queue: str = QUEUE) -> Tried:
+    """What becomes of one attempt, and nothing around it."""
+    made = StorageQueueAction(
+        endpoint=f"{service.url}/{{account}}", timeout=timedelta(seconds=10), outbound=Outbound(("loopback",))
+    )
+    return await made.send({"storageAccount": ACCOUNT, "queueName": queue}, "m", token=token())
 
 
 async def test_a_message_arrives_signed_and_in_the_envelope_of_the_original_service(
@@ -105,6 +120,48 @@ async def test_what_is_no_account_is_not_made_part_of_an_address(run_jobs: RunJo
 
     assert "The account 'evil.example/' could not be found" in entry.message
     assert service.asked == []
+
+
+@pytest.mark.parametrize("queue", ["../none", "orders?", "Orders", "o", "a/b"])
+async def test_nor_is_what_is_no_queue(service: HttpService, queue: str):
+    tried = await sent(service, queue=queue)
+
+    assert tried.message == f"StorageQueue Action - The queue '{queue}' of account 'shop1' does not exist."
+    assert service.asked == []
+
+
+@pytest.mark.parametrize("packed", [False, True])
+async def test_an_answer_without_end_is_not_read_to_its_end(service: HttpService, packed: bool):
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=403)
+        if packed:
+            response.enable_compression(web.ContentCoding.gzip)
+        response.content_type = "application/xml"
+        await response.prepare(request)
+        while True:
+            await response.write(bytes(MIB))
+
+    service.answers = [endless]
+    tracemalloc.start()
+    try:
+        tried = await sent(service)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert tried.message.endswith("failed: ReceiveFailure The answer did not come, or cannot be read")
+    assert most < 32 * MIB  # The receiver's own pieces are in it.
+
+
+async def test_an_answer_that_says_nothing_is_told_by_its_status(
+    service: HttpService, caplog: pytest.LogCaptureFixture
+):
+    service.answers = [says(403)]
+
+    tried = await sent(service)
+
+    assert tried.message.endswith("queue 'orders' failed: 'Forbidden'")
+    assert caplog.text == ""
 
 
 async def test_a_service_that_is_away_costs_the_attempt(run_jobs: RunJobs):

@@ -99,14 +99,14 @@ def http_answered(host: str, status: int, headers: Iterable[tuple[str, str]], bo
     told = _kept("".join(f"{name}: {value}\r\n" for name, value in headers), HEADERS_LENGTH_MAX)
     text = _kept(body, EXCERPT_LENGTH_MAX)
     return (
-        f"Http Action - Response from host '{host}': '{status_name(status)}'"
+        f"Http Action - Response from host '{_kept(host)}': '{status_name(status)}'"
         f" Response Headers: {told} Body: {text}"
     )
 
 
 def http_failed(host: str, kind: str, text: str) -> str:
     """None came; ``kind`` is one of .NET's words for why."""
-    return f"Http Action - Request to host '{host}' failed: {kind} {_kept(text)}"
+    return f"Http Action - Request to host '{_kept(host)}' failed: {kind} {_kept(text)}"
 
 
 # Others
@@ -213,7 +213,7 @@ def certificate_failed(reason: str) -> str:
 
 def token_failed(host: str, reason: str) -> str:
     """No token came; of what the authority said only the status is told."""
-    return f"Http Action - The request is not sent: no token came from '{host}': {_kept(reason)}"
+    return f"Http Action - The request is not sent: no token came from '{_kept(host)}': {_kept(reason)}"
 
 
 def went_wrong(kind: str, reason: str) -> str:

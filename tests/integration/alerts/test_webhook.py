@@ -1,0 +1,86 @@
+"""One request of a webhook: it goes where the settings say, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from backstay import Outbound
+from backstay.clock import SystemClock
+from backstay.domain.alert import Alert, AlertKind
+from backstay.domain.sinks import Webhook
+from backstay.supervisor.sinks import NotTold
+from backstay.supervisor.webhook import WebhookSink
+from tests.support.job_records import NOON
+from tests.support.service import HOST, HttpService, dead_port, http_service, says
+
+ALERT = Alert(
+    id=1,
+    kind=AlertKind.TASK_ERROR,
+    target="task:o1",
+    task_id="o1",
+    step=None,
+    message="m",
+    at=NOON,
+    last_at=NOON,
+)
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[HttpService]:
+    async with http_service() as receiver:
+        yield receiver
+
+
+@asynccontextmanager
+async def sink(url: str, *allow: str) -> AsyncIterator[WebhookSink]:
+    made = WebhookSink(
+        Webhook(url), outbound=Outbound(allow), timeout=timedelta(seconds=5), clock=SystemClock()
+    )
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0x7f000001", "0.0.0.0"])
+async def test_no_spelling_of_an_inner_address_is_reached(service: HttpService, host: str):
+    async with sink(f"http://{host}:{service.port}/hook") as webhook:
+        with pytest.raises(NotTold, match="not public"):
+            await webhook.tell(ALERT)
+
+    assert service.asked == []
+
+
+@pytest.mark.parametrize("status", [302, 303, 307, 308])
+async def test_a_redirect_is_an_answer_and_not_followed(service: HttpService, status: int):
+    service.answers = [says(status, Location="/elsewhere"), says(200)]
+
+    async with sink(f"{service.url}/hook", HOST) as webhook:
+        with pytest.raises(NotTold, match=f"answered {status}"):
+            await webhook.tell(ALERT)
+
+    assert [one.path for one in service.asked] == ["/hook"]
+
+
+async def test_a_proxy_that_the_environment_names_is_not_asked(
+    service: HttpService, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, service.url)
+
+    async with sink(f"http://{HOST}:{dead_port()}/hook", HOST) as webhook:
+        with pytest.raises(NotTold, match="could not connect"):
+            await webhook.tell(ALERT)
+
+    assert service.asked == []
+
+
+@pytest.mark.parametrize(
+    "address", ["http://a..example/", f"http://{'a' * 64}.example/", "http://a.example:99999/"]
+)
+async def test_an_address_that_nobody_can_look_up_is_a_failure_like_any_other(address: str):
+    async with sink(address) as webhook:
+        with pytest.raises(NotTold, match=r"the address cannot be read|could not be resolved"):
+            await webhook.tell(ALERT)
