@@ -66,7 +66,8 @@ class Submitter(Consumer):
         message = held.message
 
         async def function(connection: Any) -> NewTask:
-            task = self._task(await self._declared.handler(message, connection), message)
+            with self._traced(message):
+                task = self._task(await self._declared.handler(message, connection), message)
             # From here on the store knows whether the lock holds: a renewal would come too late.
             held.settling = True
             return task
