@@ -77,7 +77,7 @@ class Submitter(Consumer):
 
     def _task(self, given: object, message: Message) -> NewTask:
         if not isinstance(given, Submission):
-            raise InvalidInput(f"the function gave {given!r:.60}; it must return a Submission")
+            raise InvalidInput(f"the function gave a {type(given).__name__}; it must return a Submission")
         return self._door.new_task(
             given.workflow,
             (given.input,),
