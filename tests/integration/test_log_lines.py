@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import pydantic
 import pytest
 
 from backstay import App, Message, Submission, sleep
@@ -18,6 +19,11 @@ from tests.support.serving import serving
 
 #: In everything that somebody hands in here, and in everything that is given back.
 SECRET = "4929-1234"
+
+
+class Card(pydantic.BaseModel):
+    number: str
+    year: int
 
 
 def shop() -> App:
@@ -45,12 +51,18 @@ def shop() -> App:
         return await count(card)
 
     @app.workflow
+    async def modelled(card: Card) -> str:
+        return card.number
+
+    @app.workflow
     async def mistaken(card: str) -> str:
         raise LookupError("no such customer")
 
     @app.submission("orders")
     async def accept(message: Message, _connection: object) -> Submission:
-        # What is no submission at all is refused as well.
+        # What is no submission at all is refused as well, and so is what fits no workflow.
+        if message.id == "modelled":
+            return Submission(modelled, message.body)
         return Submission(order, message.body, id=message.id) if message.id == "good" else message.body
 
     @app.consumer("letters")
@@ -74,6 +86,7 @@ async def test_no_value_comes_into_the_log_whether_all_is_well_or_not(
         for name, body in {"good": SECRET, "bad": {"card": SECRET}}.items():
             await client.queue("orders").send(body, id=name)
             await client.stream(STREAM).append(body)
+        await client.queue("orders").send({"number": SECRET, "year": SECRET}, id="modelled")
         await client.queue("letters").send(SECRET)
         await store.open()
         async with serving(store, app.registry) as server:
@@ -88,10 +101,18 @@ async def test_no_value_comes_into_the_log_whether_all_is_well_or_not(
         for name in ("miscounted", "mistaken"):
             assert (await ends(client, name)).state in ("error", "undone")
         await eventually(lambda: alerts(client), lambda kinds: kinds >= {"dead_letter", "quarantine"})
+        await eventually(lambda: dead(client), lambda reasons: len(reasons) == 2)
+        [said] = [reason for reason in await dead(client) if "modelled" in reason]
+    assert "unable to parse string as an integer - at `year`" in said
 
     lines = [record.getMessage() + JsonLines().format(record) for record in caplog.records]
     assert any("LookupError: no such customer" in line for line in lines), "it does tell what happened"
     assert [line for line in lines if SECRET in line] == []
+
+
+async def dead(client: Client) -> list[str]:
+    """Why messages were set aside."""
+    return [str(one.reason) for one in (await client.mailroom.dead_letters("orders")).items]
 
 
 async def alerts(client: Client) -> set[str]:
