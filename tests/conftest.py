@@ -96,6 +96,6 @@ def watch(request: pytest.FixtureRequest, database: Database) -> Iterator[Watch]
 @pytest.fixture
 def healing(request: pytest.FixtureRequest, watch: Watch) -> Iterator[Healing]:
     """For a row of the failure matrix: bounds the time from the fault until all is well."""
-    healing = Healing(row_of(request.node), watch.facts)
+    healing = Healing(row_of(request.node), watch.database, watch.facts)
     yield healing
     assert healing.was_measured(), "the row says how long it takes, and nobody measured it"

@@ -213,12 +213,13 @@ class Client(Operator):
         reply_to: str | None = None,
         attributes: Mapping[str, str] | None = None,
         key: str | None = None,
+        parent: str | None = None,
     ) -> Submitted:
         """Submit from outside: ``input`` is decoded JSON, and nothing in it may go unread.
 
         A workflow whose code is elsewhere is accepted if some live scheduler has it. With ``key``, the
-        same again within a day is the same task, with an id or without. Raises UnknownWorkflow,
-        InvalidInput, IdConflict.
+        same again within a day is the same task, with an id or without. ``parent`` is the trace context
+        that came with it. Raises UnknownWorkflow, InvalidInput, IdConflict.
         """
         options: dict[str, Any] = {
             "id": id,
@@ -227,10 +228,10 @@ class Client(Operator):
             "attributes": attributes,
         }
         try:
-            task = self._door.new_task(workflow, (input,), strict=True, **options)
+            task = self._door.new_task(workflow, (input,), strict=True, parent=parent, **options)
         except UnknownWorkflow:
             version = await self._version_elsewhere(workflow)
-            task = self._door.foreign_task(workflow, version, input, **options)
+            task = self._door.foreign_task(workflow, version, input, parent=parent, **options)
         await self.exchange.make_destination(task.reply_to)
         if key is None:
             return await self._door.submit(task)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from random import Random
 from typing import Any
+
+import msgspec
 
 from backstay.clock import Clock
 from backstay.definitions.codec import check_size, encode
@@ -13,6 +16,7 @@ from backstay.definitions.registry import Registry
 from backstay.definitions.workflows import Workflow
 from backstay.domain.durations import Instant, instant_of
 from backstay.domain.ids import new_id
+from backstay.domain.request import TRACEPARENT
 from backstay.domain.status import checked_reply_to
 from backstay.domain.step import StepRecord
 from backstay.domain.task import ATTRIBUTE_LENGTH_MAX, ATTRIBUTES_MAX, OURS, NewTask, check_id
@@ -20,6 +24,9 @@ from backstay.domain.text import is_text
 from backstay.errors import BackstayError, InvalidInput, UnknownWorkflow
 from backstay.settings import Settings
 from backstay.store.base import Store, Submitted
+from backstay.tracing import Tracing, configured
+
+replace = msgspec.structs.replace
 
 CompleteBy = Instant
 
@@ -34,21 +41,29 @@ class Door:
         self._clock = clock
         # Seeded by the operating system, once: asking it for every id costs more than all else here.
         self._random_bits = Random().getrandbits  # noqa: S311  Ids are no secrets.
+        self._tracing = configured()
 
     async def submit(self, task: NewTask) -> Submitted:
         """Record ``task``; an id that is known gives the existing task, or raises IdConflict."""
-        [answer] = await self._store.submit([task], now=self._clock.now())
-        if isinstance(answer, BackstayError):
-            raise answer
-        return answer
+        with self._traced(task) as traced:
+            [answer] = await self._store.submit([traced], now=self._clock.now())
+            if isinstance(answer, BackstayError):
+                raise answer
+            return answer
 
     async def submit_within(self, connection: object, task: NewTask) -> Submitted:
         """The same in the transaction that the caller has open on its asynchronous ``connection``."""
-        return await self._store.submit_within(connection, task, now=self._clock.now())
+        with self._traced(task) as traced:
+            return await self._store.submit_within(connection, traced, now=self._clock.now())
 
     def submit_in(self, connection: object, task: NewTask) -> Submitted:
         """The same on a synchronous connection."""
-        return self._store.submit_in(connection, task, now=self._clock.now())
+        with self._traced(task) as traced:
+            return self._store.submit_in(connection, traced, now=self._clock.now())
+
+    def _traced(self, task: NewTask) -> AbstractContextManager[NewTask]:
+        """Around the handing in of ``task``, which carries the context of that from here on."""
+        return nullcontext(task) if self._tracing is None else _submitting(task, self._tracing)
 
     def new_task(
         self,
@@ -60,10 +75,12 @@ class Door:
         reply_to: str | None = None,
         attributes: Mapping[str, str] | None = None,
         strict: bool = False,
+        parent: object = None,
     ) -> NewTask:
         """The task that these arguments describe. Raises a kind of InvalidRequest, and writes nothing.
 
         ``strict``: a field that the workflow's type does not have is refused instead of dropped.
+        ``parent``: the trace context that came with the wish for the task, if one did.
         """
         definition = self._definition(workflow)
         if strict:
@@ -77,6 +94,7 @@ class Door:
             reply_to=reply_to,
             attributes=attributes,
             plan=definition.planned_steps(),
+            parent=parent,
         )
 
     def foreign_task(
@@ -89,6 +107,7 @@ class Door:
         complete_by: CompleteBy | None = None,
         reply_to: str | None = None,
         attributes: Mapping[str, str] | None = None,
+        parent: object = None,
     ) -> NewTask:
         """The same for a workflow whose code is elsewhere: its input is taken as it is."""
         return self._made(
@@ -99,6 +118,7 @@ class Door:
             complete_by=complete_by,
             reply_to=reply_to,
             attributes=attributes,
+            parent=parent,
         )
 
     def _made(
@@ -112,9 +132,13 @@ class Door:
         reply_to: str | None,
         attributes: Mapping[str, str] | None,
         plan: tuple[StepRecord, ...] = (),
+        parent: object = None,
     ) -> NewTask:
         _check_not_ours(workflow)
         check_size(data, f"input of workflow {workflow}", self._settings.payload_bytes_max)
+        known = {} if attributes is None else _checked_attributes(attributes)
+        if self._tracing is not None:
+            known = self._tracing.carried(known, parent)
         return NewTask(
             id=new_id(self._clock.now(), self._random_bits) if id is None else check_id(id),
             workflow=workflow,
@@ -122,7 +146,7 @@ class Door:
             input=data,
             hard_end=None if complete_by is None else self._hard_end(complete_by),
             reply_to=None if reply_to is None else checked_reply_to(reply_to),
-            attributes={} if attributes is None else _checked_attributes(attributes),
+            attributes=known,
             plan=plan,
         )
 
@@ -142,6 +166,14 @@ class Door:
                 f"complete_by {instant.isoformat()} lies in the past; now is {now.isoformat()}"
             )
         return instant
+
+
+@contextmanager
+def _submitting(task: NewTask, tracing: Tracing) -> Generator[NewTask]:
+    name, above = f"submit {task.workflow}", task.attributes.get(TRACEPARENT)
+    with tracing.around(name, "PRODUCER", parent=above, task_id=task.id) as span:
+        below = {} if span.traceparent is None else {TRACEPARENT: span.traceparent}
+        yield replace(task, attributes={**task.attributes, **below})
 
 
 def _check_not_ours(workflow: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.support.prometheus import Family, parse
+from tests.support.promql import uses
 from tests.support.serve_command import Served, serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,8 +98,9 @@ async def test_the_page_is_right_under_load_and_has_every_name_that_is_shipped_o
     documented = dict(rows)
     assert documented == {name: family.kind for name, family in families.items()}
 
-    used = {SUFFIX.sub("", name) for name in re.findall(r"\bbackstay_\w+", DASHBOARD + RULES)}
-    assert used - families.keys() == set()
+    for expression in [*expressions_of_rules(), *expressions_of_panels()]:
+        for use in uses(expression):
+            assert use.labels <= labels_of(families, use.metric), f"{use} in {expression}"
 
     errors = families["backstay_tasks"].samples["backstay_tasks", (("state", "error"),)]
     alerts = families["backstay_alerts_open"].samples["backstay_alerts_open", (("kind", "task_error"),)]
@@ -107,12 +109,55 @@ async def test_the_page_is_right_under_load_and_has_every_name_that_is_shipped_o
     assert families["backstay_claim_seconds"].samples["backstay_claim_seconds_count", ()] >= 41
 
 
+def labels_of(families: dict[str, Family], series: str) -> set[str]:
+    """Those that a series has that is there; one that has none is there all the same."""
+    family = families[SUFFIX.sub("", series)]
+    found = [labels for name, labels in family.samples if name == series]
+    assert found or not family.samples, f"{series} is no series of its metric"
+    # What nothing has happened to yet has no series: then the page says which labels it will have.
+    [documented] = re.findall(rf"^\| `{SUFFIX.sub('', series)}(?:\{{(.*?)\}})?` ", PAGE, re.MULTILINE)
+    return {name for labels in found for name, _ in labels} | {*documented.replace(" ", "").split(",")} - {""}
+
+
+def expressions_of_rules() -> list[str]:
+    [group] = yaml.safe_load(RULES)["groups"]
+    return [rule["expr"] for rule in group["rules"]]
+
+
+def expressions_of_panels() -> list[str]:
+    return [target["expr"] for panel in json.loads(DASHBOARD)["panels"] for target in panel["targets"]]
+
+
 def test_the_rules_and_the_dashboard_can_be_read():
     [group] = yaml.safe_load(RULES)["groups"]
-    assert all({"alert", "expr", "labels", "annotations"} <= rule.keys() for rule in group["rules"])
+    for rule in group["rules"]:
+        assert rule.keys() - {"for"} == {"alert", "expr", "labels", "annotations"}
+        assert re.fullmatch(r"\d+[smh]", rule.get("for", "0s"))
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        assert uses(rule["expr"])
     assert len({rule["alert"] for rule in group["rules"]}) == len(group["rules"])
     panels = json.loads(DASHBOARD)["panels"]
     assert [panel["title"] for panel in panels if not panel["targets"]] == []
+    assert all(uses(expression) for expression in expressions_of_panels())
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "",
+        "max(backstay_backlog",
+        "max(backstay_backlog))",
+        "maximum(backstay_backlog)",
+        "max by kind (backstay_tasks)",
+        "max(backstay_tasks{state=error}) > 0",
+        "rate(backstay_recoveries_total)",
+        "absent(backstay_backlog[5m])",
+        "backstay_backlog >",
+    ],
+)
+def test_an_expression_that_prometheus_would_refuse_is_no_expression(expression: str):
+    with pytest.raises(AssertionError):
+        uses(expression)
 
 
 @pytest.mark.parametrize(

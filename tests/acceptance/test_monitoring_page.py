@@ -14,6 +14,8 @@ PAGE = Page("monitoring.md")
 def test_the_page_does_what_it_says(tmp_path: Path):
     [settings] = PAGE.blocks("toml")
     (tmp_path / "backstay.toml").write_text(settings)
+    [program] = PAGE.blocks("python")
+    (tmp_path / "traced.py").write_text(program)
     with Shell(tmp_path, ports={}) as shell:
         shell.follow(PAGE)
 

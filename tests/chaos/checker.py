@@ -5,7 +5,9 @@ a sentence when it is not. So it is known not only that nothing was wrong, but a
 at: a row of the matrix that claims an invariant without evidence of it fails as well. ``test_checker.py``
 plants a bug against each of them.
 
-Numbers 4, 5 and 11 need the rows of the store alone; the others need its history, or what the test knows.
+Numbers 4, 5 and 11 need the rows of the store alone; the others need its history, or what the test knows. At
+the end of a run there is little left that anybody holds or waits for: so those of ``AT_ANY_MOMENT`` are looked
+at again and again while it lasts (``sampling.py``), and what was found then is in the evidence.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ Facts = Iterator[str | None]
 Invariant = Callable[[Evidence], Facts]
 
 INVARIANTS: dict[int, tuple[str, Invariant]] = {}
+#: What one look at the rows can tell, whenever it is taken.
+AT_ANY_MOMENT: Final = (4, 5)
 
 
 def invariant(number: int, sentence: str) -> Callable[[Invariant], Invariant]:
@@ -48,7 +52,7 @@ def findings(evidence: Evidence) -> list[Finding]:
     """What each invariant has to say."""
     found = []
     for number, (_, look) in sorted(INVARIANTS.items()):
-        facts = list(look(evidence))
+        facts = [*evidence.facts.seen.get(number, ()), *look(evidence)]
         found.append(Finding(number, len(facts), [one for one in facts if one is not None]))
     return found
 
@@ -113,6 +117,16 @@ def fenced(evidence: Evidence) -> Facts:
         # What a dead instance held is set free with its death: nobody acts in its name after that.
         if change.what in ("task", "step") and change.holder is not None and dead:
             yield _or(change.holder not in dead, f"{change} was written in the name of one that is dead")
+    yield from _by_its_own_attempt(evidence)
+
+
+def _by_its_own_attempt(evidence: Evidence) -> Facts:
+    """Whoever writes what an earlier attempt replied writes it beside the number of the latest one."""
+    done = {(body.key, body.attempt) for body in evidence.facts.bodies if body.what == "done"}
+    known = {key for key, _ in done}
+    for change in _of(evidence, "step"):
+        if change.after == "completed" and _name(change) in known:
+            yield _or((_name(change), change.fence) in done, f"{change} is not what that attempt replied")
 
 
 @invariant(3, "No result is accepted after its complete-by")

@@ -91,6 +91,8 @@ class Facts:
     set_ahead_micros: int = 0
     #: Tasks that stay open, since that is what the row is about.
     open: set[str] = field(default_factory=set)
+    #: What invariants had to say while it lasted, by their numbers.
+    seen: dict[int, list[str | None]] = field(default_factory=dict)
     #: How long it took until all was well again, and how long it may take, in seconds.
     healed: list[tuple[float, float]] = field(default_factory=list)
 

@@ -30,6 +30,7 @@ from backstay.domain.durations import duration
 from tests.chaos.checker import INVARIANTS, Finding, check
 from tests.chaos.evidence import Facts, evidence_of
 from tests.chaos.history import lay_history
+from tests.chaos.sampling import sampled
 from tests.support.databases import Database
 
 Test = TypeVar("Test", bound=Callable[..., Any])
@@ -128,17 +129,19 @@ def _looked_at(found: list[Finding]) -> dict[int, int]:
 class Healing:
     """How long it took from a fault until all was well, which the row bounds."""
 
-    def __init__(self, row: Failure, facts: Facts) -> None:
+    def __init__(self, row: Failure, database: Database, facts: Facts) -> None:
         self._row = row
+        self._database = database
         self._within = duration(row.within, name="within").total_seconds()
         self._facts = facts
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """From the fault, or the end of it, until all is well."""
-        began = time.monotonic()
-        yield
-        took = time.monotonic() - began
+        with sampled(self._database, self._facts):
+            began = time.monotonic()
+            yield
+            took = time.monotonic() - began
         self._facts.healed.append((took, self._within))
         print(f"{self._row.name}: healed in {took:.1f} s")
         assert took <= self._within, f"{self._row.name}: took {took:.1f} s, {self._row.within} are promised"

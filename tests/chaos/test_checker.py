@@ -81,7 +81,7 @@ async def laid_out(tmp_path: Path, database: Database) -> Scene:
             await client.settled(f"order-{number}")
     facts = Facts(caps={"shop": 1}, model={"order-0": "processed", "order-1": "undone"}, healed=[(1.0, 2.0)])
     for key in effects.count():
-        facts.bodies += [Body("began", key, 1, "shop", 1, 1), Body("left", key, 1, "shop", 1, 2)]
+        facts.bodies += [Body(what, key, 1, "shop", 1, 1) for what in ("began", "done", "left")]
     facts.appended = facts.readable = [Place(0, offset, offset) for offset in range(3)]
     facts.handled = {"s/g/0": {0: 1, 1: 1}}
     facts.first_kept = {"s/0": 0}
@@ -109,6 +109,11 @@ def an_older_lock(scene: Scene) -> None:
 def in_the_name_of_the_dead(scene: Scene) -> None:
     scene.happened("instance", "zombie", fence=2)
     scene.happened("step", "order-9", key="check:1", after="failed", holder="zombie")
+
+
+def by_another_attempt(scene: Scene) -> None:
+    scene.facts.bodies.append(Body("done", "order-9/check:1", 1, "other", 1, 1))
+    scene.happened("step", "order-9", key="check:1", before="running", after="completed", fence=2)
 
 
 def too_late(scene: Scene) -> None:
@@ -209,6 +214,7 @@ IN_ROWS: list[tuple[int, Plant]] = [
     (1, again),
     (2, an_older_lock),
     (2, in_the_name_of_the_dead),
+    (2, by_another_attempt),
     (3, too_late),
     (4, parked_for_ever),
     (5, held_by_the_dead),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import sqlite3
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -91,6 +92,10 @@ class Database(ABC):
     def rows(self, query: str, *values: Any) -> list[Row]:
         """Ask in SQL that every database understands; each ``?`` stands for a value."""
 
+    @abstractmethod
+    def moment(self) -> AbstractContextManager[Database]:
+        """The same place as it stands now, for whoever asks more than once; from any thread."""
+
     def content(self) -> dict[str, list[Row]]:
         """Every row of every table."""
         return {table: self.rows(f"SELECT * FROM {table}") for table in TABLES}
@@ -105,6 +110,7 @@ class SqliteDatabase(Database):
         self.path = path
         self.url = f"sqlite:///{path}"
         self._others = 0
+        self._connection: sqlite3.Connection | None = None
 
     def heir(self, *, lease: str = "1s") -> dict[str, str]:
         return {}  # The lock of a dead process is free at once.
@@ -123,9 +129,19 @@ class SqliteDatabase(Database):
         return bool(self.rows("SELECT 1 FROM sqlite_master WHERE name = 'step'"))
 
     def rows(self, query: str, *values: Any) -> list[Row]:
+        if self._connection is not None:
+            return self._connection.execute(query, values).fetchall()
         # Who opens or closes a store may have the file to himself for a moment.
         with closing(sqlite3.connect(self.path, timeout=0.5)) as connection:
             return connection.execute(query, values).fetchall()
+
+    @contextmanager
+    def moment(self) -> Iterator[SqliteDatabase]:
+        now = SqliteDatabase(self.path)
+        with closing(sqlite3.connect(self.path, timeout=0.5, isolation_level=None)) as connection:
+            connection.execute("BEGIN")
+            now._connection = connection
+            yield now
 
 
 class PostgresDatabase(Database):
@@ -167,6 +183,14 @@ class PostgresDatabase(Database):
     def rows(self, query: str, *values: Any) -> list[Row]:
         self.look.execute(f"SET search_path = {self.schema}")
         return self.look.execute(query.replace("?", "%s"), values or None).fetchall()
+
+    @contextmanager
+    def moment(self) -> Iterator[PostgresDatabase]:
+        now = PostgresDatabase(self.server, connect(self.server))
+        now.schema = self.schema
+        with closing(now.look):
+            now.look.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield now
 
     def drop(self) -> None:
         """Remove it, and all others that came of it; an error when somebody does not let go of one."""

@@ -24,6 +24,7 @@ from backstay.domain.step import failure_of
 from backstay.errors import InvalidDefinition, InvalidRequest, Permanent, Transient
 from backstay.messaging.wire import Completed, Deferred, Failed, Reply, Request
 from backstay.observe import STEP_RETRIED, emit, log
+from backstay.tracing import Span, Tracing
 
 
 class Rest:
@@ -47,6 +48,7 @@ class Surroundings:
     # What bodies find set when they begin. Not that of whoever sends a request: that may be a workflow.
     context: Context
     rest: Rest
+    tracing: Tracing | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class Attempt:
         "_on_cancelled",
         "_reply",
         "_request",
+        "_span",
         "_step",
         "_threads",
         "_unsure",
@@ -102,6 +105,7 @@ class Attempt:
         self._alarm: Alarm | None = None
         self._member: asyncio.Task[None] | None = None
         self._threads: ThreadedBody | None = None
+        self._span: Span | None = None
         self._deadline = around.clock.monotonic() + request.remaining_seconds
 
     @property
@@ -117,7 +121,7 @@ class Attempt:
             idempotency_key=request.idempotency_key,
             complete_by=instant(request.complete_by),
             outcome=request.outcome,
-            traceparent=request.traceparent,
+            traceparent=request.traceparent if self._span is None else self._span.traceparent,
             _running=self,
         )
 
@@ -175,6 +179,9 @@ class Attempt:
         self._member = member
         self.context = context = around.context.copy()
         context.run(running_step.set, self)
+        if around.tracing is not None:
+            self._span = self._begun_span(around.tracing)
+            context.run(self._span.enter)
         try:
             arguments = step.signature.decode(self._request.input) if straight else self._arguments()
         except InvalidRequest as error:
@@ -195,6 +202,19 @@ class Attempt:
             return self._recover(verdict)
         self._end(verdict)
         return None
+
+    def _begun_span(self, tracing: Tracing) -> Span:
+        request = self._request
+        undo = " undo" if request.undo else ""
+        return tracing.begin(
+            f"agent {request.operation}{undo}",
+            "SERVER",
+            parent=request.traceparent,
+            task_id=request.task_id,
+            step=request.step,
+            agent=request.agent,
+            attempt=request.attempt,
+        )
 
     def waits(self) -> None:
         around = self._around
@@ -234,6 +254,8 @@ class Attempt:
                 verdict = Failed(failure, unsure=self._unsure, retry_after=verdict.retry_after)
                 break
             emit(STEP_RETRIED, task_id=self._request.task_id, step=self._request.step, error=failure.message)
+            if self._span is not None:
+                self._span.note(STEP_RETRIED, tries=tries, error=failure.type)
             await self._around.alarms.sleep(pause)
             tries += 1
             verdict = await self._try() if self._counter.admit() else Deferred(failure, unsure=self._unsure)
@@ -326,6 +348,8 @@ class Attempt:
 
     def _end(self, reply: Reply) -> None:
         self._member = None
+        if self._span is not None:
+            self._end_span(None if isinstance(reply, Completed) else reply.error.type)
         # What leads back here: something that holds itself is freed late, and by a search.
         self.context = self._around.context
         if self._alarm is not None:
@@ -347,7 +371,13 @@ class Attempt:
         if self._member is not None:
             self._member.cancel()
 
+    def _end_span(self, error: str | None) -> None:
+        if self._span is not None:
+            self._span.end(error=error)
+            self._span = None
+
     def _fell_silent(self) -> None:
+        self._end_span("Expired" if self._on_cancelled is None else "Cancelled")
         if self._on_cancelled is None:
             # No answer within the time it had: that is the service's failure.
             self._counter.failed(self._ended())

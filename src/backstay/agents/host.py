@@ -16,6 +16,7 @@ from backstay.domain.control import Controls, Subject
 from backstay.messaging.wire import Reply, Request, Ticket
 from backstay.settings import Settings
 from backstay.store.base import AgentReport
+from backstay.tracing import configured
 
 
 class AgentHost:
@@ -29,7 +30,7 @@ class AgentHost:
         self._registry = registry
         self._rest = Rest()
         self._around = Surroundings(
-            clock, alarms, random, settings.payload_bytes_max, copy_context(), self._rest
+            clock, alarms, random, settings.payload_bytes_max, copy_context(), self._rest, configured()
         )
         self._crew = Crew()
         self._counters = {name: Counter(agent, clock, alarms) for name, agent in registry.agents.items()}

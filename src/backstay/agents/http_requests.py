@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 from backstay.definitions.ambient import StepContext
 from backstay.definitions.codec import encode
 from backstay.domain.hiding import without
+from backstay.domain.request import is_traceparent
 from backstay.errors import InvalidDefinition, InvalidHttpRequest, InvalidInput
 
 HttpPath = str | Sequence[str | int]
@@ -65,6 +66,8 @@ def terms_in_step(step: StepContext, *, timeout: timedelta | None) -> Terms:
         "Backstay-Remaining": _seconds(time),
         "Backstay-Complete-By": complete_by.replace("+00:00", "Z"),
     }
+    if is_traceparent(step.traceparent):
+        headers["Traceparent"] = step.traceparent
     return Terms(time, headers)
 
 

@@ -61,7 +61,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         role=Role.SUBMIT,
         statuses=(HTTPStatus.ACCEPTED,),
         problems=_SUBMITTING,
-        headers=(tasks.IDEMPOTENCY_KEY,),
+        headers=(tasks.IDEMPOTENCY_KEY, tasks.TRACE),
     ),
     _get(path="/v1/tasks", handler=tasks.list_tasks, summary="List tasks, newest first"),
     _get(path="/v1/tasks/{id}", handler=tasks.get_task, summary="Look at a task", problems=(UnknownTask,)),
@@ -73,6 +73,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         role=Role.SUBMIT,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
         problems=_SUBMITTING,
+        headers=(tasks.TRACE,),
     ),
     _get(
         path="/v1/tasks/{id}/steps",

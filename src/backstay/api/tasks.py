@@ -23,6 +23,9 @@ IDEMPOTENCY_KEY: Final = Header(
 SIGNAL_KEY: Final = Header(
     "Backstay-Signal-Key", ID_PATTERN, "A signal with the same key counts once; as the parameter key."
 )
+TRACE: Final = Header(
+    "traceparent", "[ -~]*", "W3C Trace Context: under this the task is traced, where spans are made."
+)
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
@@ -119,6 +122,7 @@ async def _enter(call: Call[Any, Any, Submission], id: str | None) -> Submitted:
             reply_to=call.body.reply_to,
             attributes=call.body.attributes,
             key=call.headers.get(IDEMPOTENCY_KEY.name),
+            parent=call.headers.get(TRACE.name),
         )
 
 

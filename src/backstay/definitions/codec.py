@@ -40,10 +40,21 @@ def _encode_other(value: Any) -> Any:
 
 def _decode_other(kind: type, value: Any) -> Any:
     if hasattr(kind, "model_validate_json"):  # pydantic; as JSON, because a strict model minds the difference
-        return kind.model_validate_json(msgspec.json.encode(value))
+        try:
+            return kind.model_validate_json(msgspec.json.encode(value))
+        except ValueError as error:
+            raise _without_values(error) from None
     if isinstance(value, kind):
         return value
     raise NotImplementedError(f"type {kind.__name__} has no JSON form")
+
+
+def _without_values(error: ValueError) -> ValueError:
+    """What pydantic says of a misfit, but for the value: that may be nothing that belongs into a log."""
+    if not hasattr(error, "errors"):
+        return error
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return ValueError("; ".join(f"{one['msg']} - at `{'.'.join(map(str, one['loc']))}`" for one in found))
 
 
 DECODE_ERRORS: Final = (msgspec.MsgspecError, NotImplementedError, RecursionError)

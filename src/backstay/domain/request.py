@@ -20,9 +20,10 @@ is one of
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeGuard
 
 import msgspec
 
@@ -32,6 +33,12 @@ from backstay.domain.step import Failure, Outcome, StepRecord
 
 #: The attribute of a task from which its requests take their trace context (W3C Trace Context).
 TRACEPARENT: Final = "traceparent"
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+def is_traceparent(text: object) -> TypeGuard[str]:
+    """Whether it has the form of a trace context; it comes from outside, and may be anything."""
+    return isinstance(text, str) and _TRACEPARENT.fullmatch(text) is not None
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):

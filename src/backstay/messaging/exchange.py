@@ -34,6 +34,7 @@ from backstay.messaging.bell import Bell, rung
 from backstay.messaging.message import Message, as_message
 from backstay.messaging.queue import Queues
 from backstay.settings import Settings
+from backstay.tracing import configured
 
 _SHORTEST: Final = timedelta(milliseconds=1)
 #: So long a receive may wait.
@@ -55,6 +56,7 @@ class Exchange:
         self._made_topics: set[str] = set()
         # Of a crowd that comes first, one makes the queue; each for itself, they would take all connections.
         self._making = asyncio.Lock()
+        self._tracing = configured()
 
     def close(self) -> None:
         self.bell.close()
@@ -131,6 +133,8 @@ class Exchange:
         ttl: Duration | None = None,
     ) -> Sent:
         """Send one message; durable once this comes back."""
+        if self._tracing is not None:
+            properties = self._tracing.carried(properties or {})
         new = self.new_message(
             to,
             body,

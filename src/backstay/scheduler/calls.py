@@ -15,6 +15,7 @@ from backstay.definitions.agents import Step
 from backstay.definitions.codec import TypeCodec, check_size, encode
 from backstay.definitions.workflows import Workflow
 from backstay.domain.journal import Branch
+from backstay.domain.request import TRACEPARENT
 from backstay.domain.states import StepState
 from backstay.domain.step import StepKind, StepRecord, UndoKind
 from backstay.domain.task import NewTask, child_id
@@ -85,6 +86,7 @@ class Calls:
             version=workflow.version,
             input=self._sized(workflow.signature.encode_input(args), f"input of workflow {workflow.name}"),
             hard_end=parent.hard_end,
+            attributes=self._inherited(),
             parent_key=parent.key,
             parent_step=key,
             plan=workflow.planned_steps(),
@@ -101,6 +103,11 @@ class Calls:
         )
         wait = Wait(record, name=workflow.name, codec=workflow.returns, child_id=child.id)
         return self._performer.perform(wait, child)
+
+    def _inherited(self) -> dict[str, str]:
+        """What a child has of its parent: the trace, while there is one."""
+        traceparent = None if self._services.tracing is None else self._ledger.traceparent
+        return {} if traceparent is None else {TRACEPARENT: traceparent}
 
     def value(self, branch: Branch, name: str, kind: type[Value], make: Callable[[], Value]) -> Value:
         """Recorded at the first call, and written with whatever the workflow does next."""

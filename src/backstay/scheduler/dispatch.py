@@ -19,7 +19,6 @@ from backstay.clock import Alarm
 from backstay.domain.durations import describe
 from backstay.domain.instants import instant, micros
 from backstay.domain.recovery import CRASHES, Recovery, may_repeat
-from backstay.domain.request import TRACEPARENT
 from backstay.domain.states import StepState
 from backstay.domain.step import Failure, StepRecord
 from backstay.messaging.wire import Answer, Completed, Deferred, Execution, Failed, Lost, Request, Ticket
@@ -28,10 +27,12 @@ from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.services import Services
 from backstay.scheduler.step_call import StepCall
 from backstay.store.base import StepBegan
+from backstay.tracing import Tracing
 
 replace = msgspec.structs.replace
 
 _NOTHING: Final = timedelta(0)
+_CANCELLED: Final = Failure("Cancelled", "the workflow stopped waiting for this step")
 _NEVER: Final = float("inf")
 
 # Looking a member up in its enum costs as much as a call.
@@ -262,7 +263,7 @@ class Dispatch:
                 input=call.input,
                 complete_by=call.complete_by,
                 remaining_seconds=call.deadline - self._services.clock.monotonic(),
-                traceparent=task.attributes.get(TRACEPARENT),
+                traceparent=self._ledger.traceparent if call.span is None else call.span.traceparent,
                 task_key=task.key,
             )
         )
@@ -278,13 +279,27 @@ class Dispatch:
         call.attempt = attempt
         call.complete_by = now + time
         call.deadline = clock.monotonic() + time / 1_000_000
+        if self._services.tracing is not None:
+            self._begin_span(call, self._services.tracing)
         return now
+
+    def _begin_span(self, call: StepCall, tracing: Tracing) -> None:
+        step = call.step
+        call.span = tracing.begin(
+            f"step {step.name}",
+            "CLIENT",
+            parent=self._ledger.traceparent,
+            task_id=self._ledger.task.id,
+            step=call.key,
+            agent=step.agent.name,
+            attempt=call.attempt,
+        )
 
     def send(self, calls: list[StepCall]) -> None:
         """The records are durable: start the bodies."""
         services = self._services
         task = self._ledger.task
-        task_id, task_key, traceparent = task.id, task.key, task.attributes.get(TRACEPARENT)
+        task_id, task_key, inherited = task.id, task.key, self._ledger.traceparent
         now = services.clock.monotonic()
         for call in calls:
             key = call.key
@@ -306,7 +321,7 @@ class Dispatch:
                 input=call.input,
                 complete_by=call.complete_by,
                 remaining_seconds=due - now,
-                traceparent=traceparent,
+                traceparent=inherited if call.span is None else call.span.traceparent,
                 task_key=task_key,
             )
             replied = partial(self._replied, call, call.attempt)
@@ -323,6 +338,8 @@ class Dispatch:
             self._fell_short(call, self._ledger.steps[call.key], reply)
             return
         del self.calls[call.key]
+        if call.span is not None:
+            call.end_span()
         if self._ledger.task.crash_count:
             self._ledger.came_further()
         call.output = reply.output
@@ -382,6 +399,7 @@ class Dispatch:
         left = list(self.calls.values())
         self.calls.clear()
         for call in left:
+            call.end_span(_CANCELLED)
             if call.execution is not None:
                 call.execution.leave()
             elif call.ticket is not None:
@@ -436,6 +454,7 @@ class Dispatch:
             self._given_up(call, record)
 
     def _again(self, call: StepCall, record: StepRecord, *, pause: timedelta | None = None) -> None:
+        call.end_span(record.error)
         ended = self._services.clock.now()
         self._ledger.put(replace(record, state=_PENDING, complete_by=None, ended_at=ended))
         if pause:
@@ -450,6 +469,7 @@ class Dispatch:
         self._flush()
 
     def _given_up(self, call: StepCall, record: StepRecord) -> None:
+        call.end_span(record.error)
         del self.calls[call.key]
         ended_at = self._services.clock.now()
         position = self._ledger.next_position()
@@ -462,6 +482,7 @@ class Dispatch:
         if self.calls.pop(call.key, None) is None:
             return
         call.due = None
+        call.end_span(_CANCELLED)
         if call.execution is None:
             self._leave_the_line(call)
         else:
@@ -476,7 +497,7 @@ class Dispatch:
             self._ledger.put(replace(record, state=_PENDING, complete_by=None))
 
     def _break_off(self, call: StepCall, execution: Execution) -> None:
-        error = Failure("Cancelled", "the workflow stopped waiting for this step", step=call.key)
+        error = replace(_CANCELLED, step=call.key)
         record = self._ledger.steps[call.key]
         self._ledger.put(replace(record, state=_FAILED, error=error, unsure=True))
         self.ending += 1

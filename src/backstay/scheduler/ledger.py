@@ -12,7 +12,7 @@ from backstay.domain.alert import NewAlert
 from backstay.domain.instants import instant
 from backstay.domain.lease import Owner
 from backstay.domain.operate import next_position
-from backstay.domain.request import Reference, Request, RequestStanding, request_document
+from backstay.domain.request import TRACEPARENT, Reference, Request, RequestStanding, request_document
 from backstay.domain.states import STEP_ARROWS, StepState, TaskState
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
@@ -21,6 +21,7 @@ from backstay.observe import alert
 from backstay.scheduler.services import Services
 from backstay.store.base import Settle, StepBegan, StepCompleted, StepMove, Transition
 from backstay.store.requests import Mail, Sent
+from backstay.tracing import Span
 
 replace = msgspec.structs.replace
 
@@ -62,6 +63,7 @@ class Ledger:
         "open",
         "position",
         "size",
+        "span",
         "task",
     )
 
@@ -90,6 +92,19 @@ class Ledger:
         #: What agents in other processes are asked, until their steps have come further.
         self.open = {step: one.reference for step, one in self.found.items()}
         self._sent: list[Sent] = []
+        #: Of the run that is under way, if anybody wants to know.
+        self.span: Span | None = None
+
+    @property
+    def traceparent(self) -> str | None:
+        """Under what the steps of this run are, as it travels."""
+        return self.task.attributes.get(TRACEPARENT) if self.span is None else self.span.traceparent
+
+    def end_span(self, error: str | None = None) -> None:
+        """The run goes no further, although nothing says that its task is let go."""
+        span, self.span = self.span, None
+        if span is not None:
+            span.end(error=error, state=self.task.state)
 
     @property
     def steps(self) -> dict[str, StepRecord]:
@@ -278,6 +293,9 @@ class Ledger:
         )
         if self._alerts:
             settle = _telling(self._alerts, settle)
+        if self.span is not None and task.locked_by is None:
+            settle = _ending(self.span, task, settle)
+            self.span = None
         self._handed_over()
         services.apply(transition, settle)
 
@@ -341,6 +359,17 @@ def _telling(alerts: list[NewAlert], settle: Settle) -> Settle:
         settle(refusal)
 
     return tell
+
+
+def _ending(span: Span, task: TaskRecord, settle: Settle) -> Settle:
+    """``settle``, after the span of a run has ended, since it is durable how its task stands now."""
+
+    def end(refusal: BackstayError | None) -> None:
+        error = task.error.type if task.error is not None else None
+        span.end(error=error if refusal is None else type(refusal).__name__, state=task.state)
+        settle(refusal)
+
+    return end
 
 
 def _ignore(_refusal: BackstayError | None) -> None:

@@ -14,6 +14,7 @@ from backstay.clock import Alarm, Alarms, Clock
 from backstay.definitions.registry import Registry
 from backstay.domain.lease import Owner
 from backstay.domain.operate import stop_child
+from backstay.domain.request import TRACEPARENT
 from backstay.domain.states import TaskState
 from backstay.domain.step import Failure
 from backstay.domain.task import TaskRecord
@@ -30,6 +31,7 @@ from backstay.scheduler.undoing import UndoRun
 from backstay.scheduler.workflow_loop import WorkflowLoop
 from backstay.settings import Settings
 from backstay.store.base import Changes, Claimed, Posted, Runnable, Settle, Store, Transition
+from backstay.tracing import configured
 
 # A claim reads journals along; more at once would hold up the commits of others.
 CLAIM_MAX: Final = 500
@@ -111,6 +113,7 @@ class Scheduler:
             workflow_loop=self._workflow_loop,
             micros_for=StepTimes(settings),
             waits=OpenWaits(),
+            tracing=configured(),
         )
 
     @property
@@ -241,15 +244,29 @@ class Scheduler:
         if claimed.task.state is TaskState.UNDOING:
             self._undo(ledger, None)
             return
+        self._begin_span("run", ledger)
         run = Run(self._services, workflow, ledger, claimed.signals, undo=self._undo)
         self._runs[claimed.task.key] = run
         run.start()
 
     def _undo(self, ledger: Ledger, error: Failure | None) -> None:
         workflow = self._registry.workflows[ledger.task.workflow, ledger.task.version]
+        self._begin_span("undo", ledger)
         run = UndoRun(self._services, workflow, ledger, error=error)
         self._runs[ledger.task.key] = run
         run.start()
+
+    def _begin_span(self, what: str, ledger: Ledger) -> None:
+        tracing, task = self._services.tracing, ledger.task
+        if tracing is not None:
+            ledger.end_span()  # Of the way there, where the way back follows at once.
+            ledger.span = tracing.begin(
+                f"{what} {task.workflow}",
+                "CONSUMER",
+                parent=task.attributes.get(TRACEPARENT),
+                task_id=task.id,
+                lock_number=task.lock_number,
+            )
 
     def closed(self, task_key: int) -> None:
         """A run is over, or is no longer ours."""

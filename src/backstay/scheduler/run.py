@@ -171,6 +171,7 @@ class Run:
 
     def abandon(self) -> None:
         """Let go without writing anything: the task is another's now, or the process stops."""
+        self._ledger.end_span("Abandoned")
         self._close()
 
     # Turns

@@ -20,6 +20,7 @@ from backstay.scheduler.mailbox import Mailbox
 from backstay.scheduler.workflow_loop import WorkflowLoop
 from backstay.settings import Settings
 from backstay.store.base import Settle, Transition
+from backstay.tracing import Tracing
 
 
 class Desk(Protocol):
@@ -77,6 +78,7 @@ class Services:
     workflow_loop: WorkflowLoop
     micros_for: StepTimes
     waits: OpenWaits
+    tracing: Tracing | None
 
     def time_for_step(self, step: Step[..., Any]) -> timedelta:
         """How long an attempt of ``step`` may take."""

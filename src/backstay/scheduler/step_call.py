@@ -11,9 +11,10 @@ from backstay.definitions.agents import Step
 from backstay.definitions.codec import TypeCodec
 from backstay.domain.instants import instant
 from backstay.domain.states import StepState
-from backstay.domain.step import StepRecord
+from backstay.domain.step import Failure, StepRecord
 from backstay.errors import StepFailed
 from backstay.messaging.wire import Execution, Ticket
+from backstay.tracing import Span
 
 replace = msgspec.structs.replace
 
@@ -38,6 +39,7 @@ class StepCall:
         "key",
         "output",
         "position",
+        "span",
         "started_at",
         "step",
         "ticket",
@@ -63,6 +65,8 @@ class StepCall:
         # answer must be here; None: nobody was asked.
         self.deadline = 0.0
         self.due: float | None = None
+        # Of the attempt, if anybody wants to know.
+        self.span: Span | None = None
 
     @property
     def operation(self) -> str:
@@ -99,6 +103,12 @@ class StepCall:
             ended_at=instant(self.ended_at),
             position=self.position,
         )
+
+    def end_span(self, error: Failure | None = None) -> None:
+        """It is known what became of the attempt."""
+        if self.span is not None:
+            self.span.end(error=None if error is None else error.type)
+            self.span = None
 
     def let_go(self) -> None:
         """The workflow has its result: what is kept of it from here on is what was recorded."""

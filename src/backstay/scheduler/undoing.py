@@ -20,7 +20,6 @@ from backstay.domain.alert import AlertKind, of_task
 from backstay.domain.durations import describe
 from backstay.domain.instants import micros
 from backstay.domain.recovery import CRASHES
-from backstay.domain.request import TRACEPARENT
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import Failure, StepKind, StepRecord, interrupted
 from backstay.domain.task import Signal, TaskRecord
@@ -30,6 +29,7 @@ from backstay.messaging.wire import Answer, Completed, Deferred, Execution, Fail
 from backstay.observe import LATE_REPLY, LEASE_LOST, emit
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.services import Services
+from backstay.tracing import Span
 
 replace = msgspec.structs.replace
 
@@ -52,6 +52,8 @@ class UndoRun:
         self._ticket: Ticket | None = None
         self._execution: Execution | None = None
         self._alarm: Alarm | None = None
+        # Of the attempt that is under way, if anybody wants to know.
+        self._span: Span | None = None
 
     @property
     def task(self) -> TaskRecord:
@@ -96,6 +98,7 @@ class UndoRun:
 
     def abandon(self) -> None:
         """Let go without writing anything."""
+        self._ledger.end_span("Abandoned")
         self._close()
 
     def _at_work_until(self, step: StepRecord, now: datetime) -> datetime:
@@ -201,10 +204,24 @@ class UndoRun:
         own = now + self._services.time_for_run(self._workflow)
         self._ledger.put_task(replace(self.task, complete_by=max(complete_by, own)))
         step = self._step_of(key)
+        if step is not None:
+            self._begin_span(step, self._ledger.steps[key])
         if step is not None and self._services.agents.through_store:
             time = (complete_by - now).total_seconds()
             self._ledger.send(self._request(self._ledger.steps[key], step, time))
         self._write(lambda: self._send(key))
+
+    def _begin_span(self, step: Step[..., Any], record: StepRecord) -> None:
+        if self._services.tracing is not None:
+            self._span = self._services.tracing.begin(
+                f"undo {step.name}",
+                "CLIENT",
+                parent=self._ledger.traceparent,
+                task_id=self.task.id,
+                step=record.key,
+                agent=step.agent.name,
+                attempt=record.undo_attempt,
+            )
 
     def _send(self, key: str) -> None:
         if self._closed:
@@ -243,7 +260,7 @@ class UndoRun:
             undo=True,
             outcome=record.outcome,
             result=record.output,
-            traceparent=self.task.attributes.get(TRACEPARENT),
+            traceparent=self._ledger.traceparent if self._span is None else self._span.traceparent,
             task_key=self.task.key,
         )
 
@@ -252,15 +269,18 @@ class UndoRun:
         if self._closed or record.undo_attempt != attempt or record.state is not StepState.UNDOING:
             emit(LATE_REPLY, task_id=self.task.id, step=key)
             return
-        self._silence()
         match reply:
             case Completed():
+                self._silence()
                 self._undone(record)
             case Failed(error=error, retry_after=pause):
+                self._silence(error.type)
                 self._failed(record, error, pause=pause)
-            case Deferred():
+            case Deferred(error=error):
+                self._silence(error.type)
                 self._next()
             case Lost(crashed=crashed):
+                self._silence("Lost")
                 self._host_lost(crashed=crashed)
 
     def _host_lost(self, *, crashed: bool) -> None:
@@ -272,7 +292,7 @@ class UndoRun:
         self._next()
 
     def _expired(self, key: str) -> None:
-        self._silence()
+        self._silence("Expired")
         if self._execution is not None:
             attempt = self._ledger.steps[key].undo_attempt
             self._execution.overdue(lambda reply, began: self._overdue(key, attempt, reply, began=began))
@@ -380,23 +400,27 @@ class UndoRun:
 
     def _lost(self, why: str) -> None:
         emit(LEASE_LOST, task_id=self.task.id, reason=why)
-        self._close()
+        self.abandon()
 
     def _close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        self._silence()
+        self._silence("Cancelled")
         if self._execution is not None:
             self._execution.leave()
         elif self._ticket is not None:
             self._ticket.give_back()
         self._services.desk.closed(self.task.key)
 
-    def _silence(self) -> None:
+    def _silence(self, error: str | None = None) -> None:
+        """The attempt is over; nothing rings for it any more."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = None
+        if self._span is not None:
+            self._span.end(error=error)
+            self._span = None
 
     def _step_of(self, key: str) -> Step[..., Any] | None:
         step = self._services.registry.steps.get(self._ledger.steps[key].operation)

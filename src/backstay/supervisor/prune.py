@@ -1,8 +1,8 @@
 """Forgets what has outlived its time: tasks that ended long ago, alerts that somebody took up long ago.
 
 It walks over what there is, the oldest first, at the pace of somebody who must not be noticed: it looks at
-one page beside those who write, forgets a few at a time, and rests after each for several times as long as
-that took. A store that is busy answers later, and is so left alone for longer.
+one page beside those who write, forgets a few at a time, and rests after each of both for several times as
+long as that took. A store that is busy answers later, and is so left alone for longer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ PERIOD_SECONDS: Final = 60.0
 LOOK: Final = 1_000
 PAGE: Final = 200
 
-# After each transaction, so many times as long as it took, and so long at least: a fifth of the time at most.
+# After each look and each transaction, so many times as long as it took, and so long at least: it is at work
+# for a fifth of the time at most.
 REST: Final = 4
 REST_SECONDS_LEAST: Final = 0.01
 
@@ -84,7 +85,10 @@ class Walk:
         gone = 0
         while after is not None:
             leader = self._leader()
+            began = time.monotonic()
             seen = await self._retention.outlived(kind, before=self._before, after=after, limit=LOOK)
+            if not dry_run:  # There a person waits.
+                await _rest(began)
             for start in range(0, len(seen.keys), PAGE):
                 page = seen.keys[start : start + PAGE]
                 gone += len(page) if dry_run else await self._forget(kind, page, leader)
@@ -107,8 +111,13 @@ class Walk:
         gone = await self._retention.prune(
             kind, page, before=self._before, leader=leader, now=self._clock.now()
         )
-        await asyncio.sleep(max(REST_SECONDS_LEAST, REST * (time.monotonic() - began)))
+        await _rest(began)
         return gone
+
+
+async def _rest(began: float) -> None:
+    """After what began then, and has just come to its end."""
+    await asyncio.sleep(max(REST_SECONDS_LEAST, REST * (time.monotonic() - began)))
 
 
 async def prune_by_hand(walk: Walk, progress: Progress, *, dry_run: bool) -> dict[Kept, int]:

@@ -13,6 +13,7 @@ from backstay.domain.breaker import BreakerState
 from backstay.domain.control import Subject
 from backstay.domain.lease import Leader, is_stale
 from backstay.domain.stream import lag, slowest
+from backstay.domain.target import control_target
 from backstay.errors import Closed, LeaseLost, Unavailable
 from backstay.messaging.streams import Streams
 from backstay.observe import ALERTS_FORGOTTEN, STORE_UNAVAILABLE, alert, emit
@@ -63,26 +64,31 @@ class Watch:
         if leader is None:
             self._known.clear()
             return []
-        found = [*await self._open_breakers(), *await self._lags()]
-        begun = [one for one in found if f"{one.kind} {one.target}" not in self._known]
+        breakers, probing = await self._open_breakers()
+        found = [*breakers, *await self._lags()]
+        begun = [one for one in found if one.target not in self._known]
         new = await self._store.alerting.call(begun, now=self._clock.now(), leader=leader) if begun else []
-        self._known = {f"{one.kind} {one.target}" for one in found}
+        # A breaker that lets a probe through may be open again in a moment: that is the same trouble still.
+        self._known = {one.target for one in found} | (self._known & probing)
         for one in new:
             alert(one.kind, target=one.target, message=one.message)
         await self._keep_few(leader)
         return new
 
-    async def _open_breakers(self) -> list[NewAlert]:
-        """Those that opened by themselves: what a person forced open, a person knows."""
+    async def _open_breakers(self) -> tuple[list[NewAlert], set[str]]:
+        """Those that opened by themselves: what a person forced open, a person knows. And who is probing."""
         now, lease = self._clock.now(), self._settings.lease
         controls = await self._store.records.controls()
         forced = {one.name for one in controls if one.subject is Subject.AGENT and one.breaker is not None}
         open_in: Counter[str] = Counter()
+        probing: set[str] = set()
         for instance in await self._store.instances():
             if instance.live and not is_stale(instance.heartbeat_at, lease=lease, now=now):
                 reports = instance.report.agents.items()
                 open_in.update(name for name, one in reports if one.breaker is BreakerState.OPEN)
-        return [of_open_breaker(name, instances=open_in[name]) for name in sorted(open_in.keys() - forced)]
+                probing.update(name for name, one in reports if one.breaker is BreakerState.HALF_OPEN)
+        alerts = [of_open_breaker(name, instances=open_in[name]) for name in sorted(open_in.keys() - forced)]
+        return alerts, {control_target(Subject.AGENT, name) for name in probing}
 
     async def _lags(self) -> list[NewAlert]:
         limit = self._settings.alert_lag_events

@@ -14,6 +14,8 @@ from tests.support.drones import QUICK, Delivery, error_of
 from tests.support.running import FAST, SOON
 from tests.support.service import HOST, HttpService, fine, says
 
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
 # What is sent
 
 
@@ -24,10 +26,11 @@ async def test_a_step_sends_its_request_with_key_time_and_body(app: App, url: st
     delivery = Delivery(app, drone)
 
     async with app.run(url, **FAST):
-        handle = await app.submit(delivery.deliver, "a/b", id="t")
+        handle = await app.submit(delivery.deliver, "a/b", id="t", attributes={"traceparent": TRACE})
         assert await handle.result(SOON) == "drone-7"
 
     [asked] = service.asked
+    assert asked.headers["Traceparent"] == TRACE
     assert (asked.method, asked.raw_path) == ("PUT", "/v1/api/drones/a%2Fb")
     assert await asked.json() == {"expedited": False}
     assert asked.headers["Content-Type"] == "application/json"
@@ -37,6 +40,16 @@ async def test_a_step_sends_its_request_with_key_time_and_body(app: App, url: st
     assert len(asked.headers["Backstay-Remaining"].partition(".")[2]) == 3
     complete_by = datetime.fromisoformat(asked.headers["Backstay-Complete-By"])
     assert timedelta(0) < complete_by - datetime.now(UTC) < timedelta(seconds=5)  # noqa: TID251
+
+
+async def test_a_trace_that_is_none_is_not_sent(app: App, url: str, service: HttpService):
+    delivery = Delivery(app, app.http_agent("drone", service.url))
+
+    async with app.run(url, **FAST):
+        handle = await app.submit(delivery.deliver, "a", attributes={"traceparent": f"{TRACE}\r\nEvil: 1"})
+        await handle.result(SOON)
+
+    assert service.headers("Traceparent") == service.headers("Evil") == [None]
 
 
 async def test_the_key_stays_and_the_time_runs_from_try_to_try(app: App, url: str, service: HttpService):

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -17,13 +18,16 @@ from typing import Final
 from backstay.clock import Clock
 from backstay.definitions.queues import ConsumerDefinition
 from backstay.domain.message import REASON_LENGTH_MAX, RECEIVE_MAX, prefetch_allowed, shortened_detail
+from backstay.domain.request import TRACEPARENT
 from backstay.errors import BackstayError, LockLost, Permanent, Unavailable
 from backstay.ingest.queues.keeper import Held, Keeper
 from backstay.ingest.waiting import within
 from backstay.messaging.bell import rung
 from backstay.messaging.exchange import Exchange
+from backstay.messaging.message import Message
 from backstay.observe import MESSAGE_ABANDONED, MESSAGE_LOCK_LOST, STORE_UNAVAILABLE, emit, log
 from backstay.pulse import Pulse
+from backstay.tracing import configured
 
 # A store that is away is asked again after this pause.
 RETRY_SECONDS: Final = 0.5
@@ -46,6 +50,7 @@ class Consumer:
         self._handling: timedelta | None = None
         self._room = asyncio.Event()
         self._draining = False
+        self._tracing = configured()
         self.pulse = Pulse(clock)
 
     @property
@@ -170,7 +175,8 @@ class Consumer:
     async def _handle(self, held: Held) -> None:
         message = held.message
         try:
-            await self._declared.handler(message)
+            with self._traced(message):
+                await self._declared.handler(message)
         except Permanent as error:
             reason = str(error).strip()[:REASON_LENGTH_MAX] or type(error).__name__
             await self._settle(held, partial(message.dead_letter, shortened_detail(reason), repr(error)))
@@ -183,6 +189,18 @@ class Consumer:
             await self._failed(held, repr(error), error)
         else:
             await self._settle(held, message.complete)
+
+    def _traced(self, message: Message) -> AbstractContextManager[object]:
+        """Around the handler, for whoever wants to know how long it takes and what it leads to."""
+        if self._tracing is None:
+            return nullcontext()
+        return self._tracing.around(
+            f"process {self.queue}",
+            "CONSUMER",
+            parent=message.properties.get(TRACEPARENT),
+            message_id=message.id,
+            delivery_count=message.delivery_count,
+        )
 
     async def _failed(self, held: Held, why: str, error: Exception | None = None) -> None:
         message = held.message

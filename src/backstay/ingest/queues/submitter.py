@@ -66,7 +66,8 @@ class Submitter(Consumer):
         message = held.message
 
         async def function(connection: Any) -> NewTask:
-            task = self._task(await self._declared.handler(message, connection), message)
+            with self._traced(message):
+                task = self._task(await self._declared.handler(message, connection), message)
             # From here on the store knows whether the lock holds: a renewal would come too late.
             held.settling = True
             return task
@@ -76,7 +77,7 @@ class Submitter(Consumer):
 
     def _task(self, given: object, message: Message) -> NewTask:
         if not isinstance(given, Submission):
-            raise InvalidInput(f"the function gave {given!r:.60}; it must return a Submission")
+            raise InvalidInput(f"the function gave a {type(given).__name__}; it must return a Submission")
         return self._door.new_task(
             given.workflow,
             (given.input,),

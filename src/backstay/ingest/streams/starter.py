@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from backstay.definitions.pipelines import PipelineDefinition, StartSink
+from backstay.domain.request import TRACEPARENT
 from backstay.domain.stream import Event, EventRecord
 from backstay.domain.task import NewTask, check_id, derived_id
 from backstay.ingest.streams.stages import refusal
@@ -34,7 +35,11 @@ class Starter:
         given = value.body if isinstance(value, Event) else value
         attributes = None if self._attributes is None else self._attributes(value)
         return self._door.new_task(
-            self._workflow, (given,), id=self._name(value, record), attributes=attributes
+            self._workflow,
+            (given,),
+            id=self._name(value, record),
+            attributes=attributes,
+            parent=(record.headers or {}).get(TRACEPARENT),
         )
 
     def _name(self, value: Any, record: EventRecord) -> str:

@@ -64,16 +64,23 @@ class Tables:
 
     async def run(self, query: str, **values: Any) -> list[Row]:
         sql, parameters = self._queries[query]
-        rows: list[Row] = await self.connection.fetch(sql, *[values[name] for name in parameters])
-        return rows
+        return await self._fetch(sql, [values[name] for name in parameters])
 
     async def run_rows(self, query: str, rows: Iterable[Row]) -> list[Row]:
         """Run a query that takes whole columns: one round trip, however many rows."""
         columns = list(zip(*rows, strict=True))
         if not columns:
             return []
-        answer: list[Row] = await self.connection.fetch(self._queries[query].sql, *columns)
-        return answer
+        return await self._fetch(self._queries[query].sql, columns)
+
+    async def _fetch(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        try:
+            rows: list[Row] = await self.connection.fetch(sql, *values)
+        except asyncpg.PostgresError as error:
+            # Here the server quotes the row that it refuses, and what is said of an error may be logged.
+            error.detail = None
+            raise
+        return rows
 
     # Tasks
 
