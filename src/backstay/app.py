@@ -337,7 +337,7 @@ class App:
         url, opened = _url_or_store(store)
         async with Running(self.registry, Settings.load({**options, "store": url}), store=opened) as running:
             assert running.client is not None
-            with self._running_with(running.client):
+            with self.running_with(running.client):
                 yield self
 
     async def serve(self, settings: Settings, *, roles: Roles, ready: Callable[[str | None], None]) -> None:
@@ -348,7 +348,7 @@ class App:
         # An HTTP server takes a while to import; who runs an application in a script needs none.
         from backstay.runtime.server import serve  # noqa: PLC0415
 
-        await serve(self.registry, settings, roles=roles, ready=ready, running_with=self._running_with)
+        await serve(self.registry, settings, roles=roles, ready=ready, running_with=self.running_with)
 
     def client(self, store: str | Store | None = None, **options: Any) -> AbstractAsyncContextManager[Client]:
         """Submit and operate only; other processes run the roles."""
@@ -446,7 +446,8 @@ class App:
         return self._running.settings
 
     @contextmanager
-    def _running_with(self, client: Client) -> Iterator[None]:
+    def running_with(self, client: Client) -> Iterator[None]:
+        """While the context is open, what is asked of the app is asked of ``client``."""
         self._clients.append(client)
         try:
             yield
