@@ -402,27 +402,35 @@ class App:
         )
 
     def handle(self, task_id: str) -> Handle:
+        """See ``Client.handle``."""
         return self._running.handle(task_id)
 
     async def task(self, task_id: str) -> Task:
+        """See ``Client.task``."""
         return await self._running.task(task_id)
 
     async def steps(self, task_id: str) -> list[StepView]:
+        """See ``Client.steps``."""
         return await self._running.steps(task_id)
 
     async def signal(self, task_id: str, name: str, payload: Any = None, *, key: str | None = None) -> Task:
+        """See ``Client.signal``."""
         return await self._running.signal(task_id, name, payload, key=key)
 
     async def resubmit(self, task_id: str, from_: Literal["failed", "start"] = "failed") -> Task:
+        """See ``Client.resubmit``."""
         return await self._running.resubmit(task_id, from_)
 
     async def undo(self, task_id: str) -> Task:
+        """See ``Client.undo``."""
         return await self._running.undo(task_id)
 
     async def cancel(self, task_id: str, *, undo: bool = True) -> Task:
+        """See ``Client.cancel``."""
         return await self._running.cancel(task_id, undo=undo)
 
     async def complete_step(self, task_id: str, key: str, output: Any = None) -> Task:
+        """See ``Client.complete_step``."""
         return await self._running.complete_step(task_id, key, output)
 
     @property
