@@ -51,3 +51,15 @@ def test_every_page_is_in_the_index_and_the_index_in_the_readme():
 
     assert {page for page in pages if page.parent not in listed} <= listed
     assert INDEX in {target for target, _ in links(ROOT / "README.md")}
+
+
+def test_every_page_with_programs_or_commands_is_followed_by_some_test():
+    """Those in howto and concepts are, all of them."""
+    shown = [
+        page
+        for page in DOCS.glob("*.md")
+        if re.search(r"^```(python|console)$", page.read_text("utf-8"), re.MULTILINE)
+    ]
+    tests = "".join(path.read_text("utf-8") for path in (ROOT / "tests" / "acceptance").rglob("test_*.py"))
+
+    assert [page.name for page in shown if f'"{page.name}"' not in tests] == []

@@ -8,6 +8,7 @@ are waited for, on the clock of the machine, for a while.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,7 +36,8 @@ LEASE: Final = timedelta(days=36_500)
 # In a row: between a reply and the write that it leads to, everything looks at rest.
 _QUIET_LOOKS: Final = 3
 _LOOK_SECONDS: Final = 0.001
-_TASKS_MAX: Final = 1_000
+# As many as may wait in a store by default.
+_TASKS_MAX: Final = 100_000
 _SLEEPING: Final = (TaskState.WAITING, TaskState.UNDOING)
 
 
@@ -117,11 +119,18 @@ class Platform:
                 return
 
     async def _until_due(self) -> timedelta:
-        """How long until something is due; with nothing in memory only the store knows of any."""
-        now, instance = self.clock.now(), self._running.instance
-        if instance.runs:
-            return max(timedelta(0), timedelta(seconds=instance.alarms.next_due - self.clock.monotonic()))
+        """How long until something is due."""
+        now = self.clock.now()
         sleeping = await self._store.tasks(TaskFilter(states=_SLEEPING, limit=_TASKS_MAX))
         dues = [task.wake_at for task in sleeping] + [await self._store.jobs.next_due()]
         ahead = [due - now for due in dues if due is not None and due > now]
-        return min(ahead, default=timedelta.max)
+        return min([*ahead, self._until_alarm()])
+
+    def _until_alarm(self) -> timedelta:
+        """With nothing in memory no alarm is of consequence; the one that looks around comes each second."""
+        instance = self._running.instance
+        if not instance.runs or instance.alarms.next_due == math.inf:
+            return timedelta.max
+        seconds = instance.alarms.next_due - self.clock.monotonic()
+        # What is due within a microsecond must not stay so for ever because that is rounded away.
+        return max(timedelta.resolution, timedelta(seconds=seconds))
