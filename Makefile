@@ -27,7 +27,7 @@ SEED ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lock bench growth chaos failures picture diagrams clean
+.PHONY: help setup demo test check format lock bench growth chaos failures picture diagrams reference clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ picture: setup ## draw docs/architecture.svg from the layers contract, and docs/
 
 diagrams: setup ## draw the state machines in docs/state-machines.md
 	@$(PY) tools/state_machines.py
+
+reference: setup ## write docs/reference from docstrings, the OpenAPI document and the commands
+	@$(PY) -m tools.reference
 
 clean: ## remove .venv, caches and build output
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,1 +1,1 @@
-"""The program of the README."""
+"""Two first programs, both in the README: ``shop`` shows the promise, ``hello`` is one to begin with."""

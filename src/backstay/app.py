@@ -337,7 +337,7 @@ class App:
         url, opened = _url_or_store(store)
         async with Running(self.registry, Settings.load({**options, "store": url}), store=opened) as running:
             assert running.client is not None
-            with self._running_with(running.client):
+            with self.running_with(running.client):
                 yield self
 
     async def serve(self, settings: Settings, *, roles: Roles, ready: Callable[[str | None], None]) -> None:
@@ -348,7 +348,7 @@ class App:
         # An HTTP server takes a while to import; who runs an application in a script needs none.
         from backstay.runtime.server import serve  # noqa: PLC0415
 
-        await serve(self.registry, settings, roles=roles, ready=ready, running_with=self._running_with)
+        await serve(self.registry, settings, roles=roles, ready=ready, running_with=self.running_with)
 
     def client(self, store: str | Store | None = None, **options: Any) -> AbstractAsyncContextManager[Client]:
         """Submit and operate only; other processes run the roles."""
@@ -402,27 +402,35 @@ class App:
         )
 
     def handle(self, task_id: str) -> Handle:
+        """See ``Client.handle``."""
         return self._running.handle(task_id)
 
     async def task(self, task_id: str) -> Task:
+        """See ``Client.task``."""
         return await self._running.task(task_id)
 
     async def steps(self, task_id: str) -> list[StepView]:
+        """See ``Client.steps``."""
         return await self._running.steps(task_id)
 
     async def signal(self, task_id: str, name: str, payload: Any = None, *, key: str | None = None) -> Task:
+        """See ``Client.signal``."""
         return await self._running.signal(task_id, name, payload, key=key)
 
     async def resubmit(self, task_id: str, from_: Literal["failed", "start"] = "failed") -> Task:
+        """See ``Client.resubmit``."""
         return await self._running.resubmit(task_id, from_)
 
     async def undo(self, task_id: str) -> Task:
+        """See ``Client.undo``."""
         return await self._running.undo(task_id)
 
     async def cancel(self, task_id: str, *, undo: bool = True) -> Task:
+        """See ``Client.cancel``."""
         return await self._running.cancel(task_id, undo=undo)
 
     async def complete_step(self, task_id: str, key: str, output: Any = None) -> Task:
+        """See ``Client.complete_step``."""
         return await self._running.complete_step(task_id, key, output)
 
     @property
@@ -446,7 +454,8 @@ class App:
         return self._running.settings
 
     @contextmanager
-    def _running_with(self, client: Client) -> Iterator[None]:
+    def running_with(self, client: Client) -> Iterator[None]:
+        """While the context is open, what is asked of the app is asked of ``client``."""
         self._clients.append(client)
         try:
             yield

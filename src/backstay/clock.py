@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 import time
 from collections.abc import Callable
 from contextvars import copy_context
@@ -73,7 +74,9 @@ class Alarms:
         self._number = itertools.count()
         self._cancelled = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._armed_for = float("inf")
+        self._armed_for = math.inf
+        #: How many coroutines sleep here.
+        self.sleepers = 0
 
     def after(self, seconds: float, callback: Callable[[], None]) -> Alarm:
         """Call ``callback`` once ``seconds`` have passed."""
@@ -88,10 +91,22 @@ class Alarms:
         """Come back once ``seconds`` have passed."""
         done = self._loop.create_future()
         alarm = self.after(seconds, lambda: None if done.done() else done.set_result(None))
+        self.sleepers += 1
         try:
             await done
         finally:
+            self.sleepers -= 1
             alarm.cancel()
+
+    @property
+    def next_due(self) -> float:
+        """When the first of them is due, by the clock's ``monotonic``; those that were cancelled count."""
+        return self._heap[0][0] if self._heap else math.inf
+
+    def clock_was_turned(self) -> None:
+        """See anew, from the event loop, what is due: the clock has gone ahead by hand."""
+        if self._heap:
+            self._arm(self._heap[0][0])
 
     def run_once(self) -> None:
         """Fire what is due, then wait for the next."""
@@ -136,4 +151,4 @@ class Alarms:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
-        self._armed_for = float("inf")
+        self._armed_for = math.inf

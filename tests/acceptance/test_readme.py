@@ -1,36 +1,40 @@
-"""The program in the README is a program: it runs as printed and prints what stands below it."""
+"""What the README shows works: its programs run as printed, its commands print what stands below them."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tests.support.pages import Page, Shell
+from tests.support.ports import free_ports
+
 ROOT = Path(__file__).resolve().parents[2]
 
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGE = Page("../README.md")
+
+#: They would change the machine; tests/acceptance/test_wheel.py installs.
+NOT_RUN = (
+    "python3 -m venv ~/first/.venv\n. ~/first/.venv/bin/activate\npip install .\ncd ~/first\n",
+    "pip install 'backstay[postgres]'\nexport BACKSTAY_STORE=postgresql://shop@db.example/shop\n",
+)
 
 
-def program_and_output() -> tuple[str, str]:
-    """The first block of Python, and the first block of text after it."""
-    blocks = _BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    languages = [language for language, _ in blocks]
-    program = languages.index("python")
-    output = languages.index("text", program)
-    return blocks[program][1], blocks[output][1]
+def example(name: str) -> str:
+    return (ROOT / "examples" / "hello" / name).read_text(encoding="utf-8")
 
 
 def test_the_program_prints_what_stands_below_it(tmp_path: Path):
-    program, output = program_and_output()
-    (tmp_path / "hello.py").write_text(program, encoding="utf-8")
+    program, _, _ = PAGE.blocks("python")
+    [output] = PAGE.blocks("text")
+    (tmp_path / "shop.py").write_text(program, encoding="utf-8")
 
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
     done = subprocess.run(
-        [sys.executable, "-W", "error", "hello.py"],
+        [sys.executable, "-W", "error", "shop.py"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -43,15 +47,27 @@ def test_the_program_prints_what_stands_below_it(tmp_path: Path):
     assert done.stdout == output
 
 
-def test_the_program_is_the_example():
-    program, _ = program_and_output()
+def test_the_first_two_programs_are_the_examples_and_one_of_them_has_twenty_lines():
+    shop, hello, _ = PAGE.blocks("python")
 
-    assert program == (ROOT / "examples" / "hello" / "hello.py").read_text(encoding="utf-8")
+    assert (shop, hello) == (example("shop.py"), example("hello.py"))
+    assert len([line for line in hello.splitlines() if line]) == 20
 
 
-async def test_the_second_program_does_what_its_comments_say(tmp_path: Path):
-    blocks = _BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    [_, program] = [body for language, body in blocks if language == "python"]
+def test_the_first_workflow_of_ones_own_does_what_the_commands_show(tmp_path: Path):
+    (tmp_path / "hello.py").write_text(example("hello.py"), encoding="utf-8")
+    [port] = free_ports(1)
+
+    with Shell(tmp_path, ports={"8080": port}, BACKSTAY_PORT=str(port)) as shell:
+        shell.follow(PAGE)
+
+
+def test_only_installations_are_left_out():
+    assert tuple(PAGE.blocks("sh")) == NOT_RUN
+
+
+async def test_the_program_of_what_a_workflow_may_do_does_what_its_comments_say(tmp_path: Path):
+    _, _, program = PAGE.blocks("python")
     names: dict[str, Any] = {"__name__": "readme"}
     exec(compile(program, "README.md", "exec"), names)
     app, order = names["app"], names["order"]

@@ -54,8 +54,10 @@ def test_a_journal_is_read_in_the_order_in_which_it_was_begun_and_plans_come_las
     second = a_step(key="b:1", started_at=NOON + timedelta(seconds=1), position=1)
     first = a_step(StepState.FAILED, key="a:1", started_at=NOON, error=BROKEN)
     twin = a_step(key="c:1", started_at=NOON + timedelta(seconds=1), position=2)
+    under_way = a_step(StepState.RUNNING, key="a:2", started_at=NOON + timedelta(seconds=1))
+    journal = [first, second, twin, under_way, planned]
 
-    assert in_order_of_beginning([planned, twin, second, first]) == [first, second, twin, planned]
+    assert in_order_of_beginning(reversed(journal)) == journal
 
 
 def test_what_began_at_the_same_instant_is_read_in_the_same_order_whatever_order_it_comes_in():

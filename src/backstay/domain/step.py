@@ -112,12 +112,14 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def in_order_of_beginning(steps: Iterable[StepRecord]) -> list[StepRecord]:
     """As a person would read a journal; what was planned and not yet begun comes last.
 
-    Always the same: what began at the same instant comes in the order of its keys.
+    Always the same: what began at the same instant comes as it ended, what has not ended last, and then in
+    the order of its keys.
     """
-    return sorted(
-        steps,
-        key=lambda step: (step.started_at is None, step.started_at or _NEVER, step.position or 0, step.key),
-    )
+    return sorted(steps, key=_beginning)
+
+
+def _beginning(step: StepRecord) -> tuple[datetime, bool, int, str]:
+    return step.started_at or _NEVER, step.position is None, step.position or 0, step.key
 
 
 def interrupted(step: StepRecord) -> StepRecord:

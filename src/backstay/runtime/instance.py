@@ -66,7 +66,7 @@ class Instance:
         self._store = store
         self._settings = settings
         self._clock = clock
-        self._alarms = Alarms(clock)
+        self.alarms = Alarms(clock)
         self._controls_known = asyncio.Event()
         self._controls_due = asyncio.Event()
         # Agents whose steps may begin again; those who wait for that have not been called yet.
@@ -79,7 +79,7 @@ class Instance:
         self._scheduler: Scheduler | None = None
         if Role.AGENTS in roles:
             self._agents = AgentHost(
-                registry, settings=settings, clock=clock, alarms=self._alarms, random=random
+                registry, settings=settings, clock=clock, alarms=self.alarms, random=random
             )
             self._inbox = Inbox(store, owner, self._agents, settings=settings, clock=clock)
         if Role.SCHEDULER in roles:
@@ -90,7 +90,7 @@ class Instance:
                 self._agents,
                 settings=settings,
                 clock=clock,
-                alarms=self._alarms,
+                alarms=self.alarms,
                 random=random,
             )
             self._scheduler.mail.when_let_in(self._agents_came)
@@ -146,9 +146,36 @@ class Instance:
                     group.create_task(self._jobs.run(), name="backstay-jobs")
         finally:
             stop_listening()
-            self._alarms.clear()
+            self.alarms.clear()
             if self._agents is not None:
                 self._agents.dismiss()
+
+    # Turned by hand
+
+    @property
+    def runs(self) -> int:
+        """How many tasks are in memory here."""
+        return 0 if self._scheduler is None else self._scheduler.in_flight
+
+    @property
+    def calls(self) -> int:
+        """How many bodies of steps are at work; in the pause between two tries none is."""
+        return 0 if self._agents is None else self._agents.in_flight - self.alarms.sleepers
+
+    @property
+    def in_motion(self) -> bool:
+        """Whether something moves here although no time passes; the bodies of steps aside."""
+        if self._let_in or self._controls_due.is_set() or not self._controls_known.is_set():
+            return True
+        scheduling = self._scheduler is not None and self._scheduler.in_motion
+        return scheduling or self.alarms.next_due <= self._clock.monotonic()
+
+    async def turn(self) -> bool:
+        """One round of each role that waits for time to pass; whether anything came of it."""
+        fired = 0 if self._jobs is None else await self._jobs.ticker.run_once()
+        sweep = None if self._supervisor is None else await self._supervisor.run_once()
+        started = 0 if self._scheduler is None else await self._scheduler.run_once()
+        return bool(fired or started) or (sweep is not None and not sweep.idle)
 
     # What others ask of it
 

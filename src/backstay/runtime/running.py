@@ -101,6 +101,13 @@ class Running:
 
     # How it stands, and what may be asked of it
 
+    @property
+    def instance(self) -> Instance:
+        """The one that runs. Raises StoreUnavailable while there is none."""
+        if self._instance is None:
+            raise StoreUnavailable("this process is not registered in the store yet; try again")
+        return self._instance
+
     def roles(self) -> tuple[str, ...]:
         return as_names(self._roles)
 
@@ -110,9 +117,7 @@ class Running:
 
     async def supervise(self) -> bool:
         """One round of the supervisor, now; whether it was ours to make."""
-        if self._instance is None:
-            raise StoreUnavailable("this process is not registered in the store yet; try again")
-        return await self._instance.supervise()
+        return await self.instance.supervise()
 
     async def drain(self) -> None:
         """Begin nothing any more and let what is at work end, as long as the settings allow."""

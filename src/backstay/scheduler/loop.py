@@ -120,6 +120,11 @@ class Scheduler:
     def in_flight(self) -> int:
         return len(self._runs)
 
+    @property
+    def in_motion(self) -> bool:
+        """Whether a turn is to be taken, something is to be written, or an errand is run."""
+        return bool(self._ready or self._written or self._errands or self.unanswered)
+
     def drain(self) -> None:
         """Claim nothing any more; what is in hand goes on as far as its agents take it."""
         self._draining = True
