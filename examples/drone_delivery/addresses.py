@@ -12,6 +12,7 @@ DEFAULT_PORTS: Final = {
     "third-party": 8083,
     "drone": 8084,
     "delivery": 8085,
+    "history": 8086,
 }
 
 

@@ -1,10 +1,11 @@
-"""``backstay serve drone_delivery.app:app``: the workflow, and the routes for customers on the same port."""
+"""``backstay serve drone_delivery.app:app``: the workflows, who reads, and the routes for customers."""
 
 from __future__ import annotations
 
+from drone_delivery import carrier, history
 from drone_delivery.customers import customers
 from drone_delivery.workflow import app
 
 app.mount("/api", customers)
 
-__all__ = ["app"]
+__all__ = ["app", "carrier", "history"]

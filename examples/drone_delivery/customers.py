@@ -7,6 +7,7 @@ GET    /api/deliveries/{id}            200 the delivery · 202 not yet · 410 it
 GET    /api/deliveries/{id}/owner      200 · 404
 GET    /api/deliveries/{id}/status     200 · 404
 GET    /api/deliveries/{id}/events     200: what happened to it, in order · 404
+GET    /api/deliveryhistory/{id}       200: the same, a moment later, for good · 404
 GET    /api/probe                      200
 """
 
@@ -23,7 +24,7 @@ from starlette.routing import Route
 
 from backstay import HttpUnavailable, Unavailable
 from drone_delivery.ingestion import delete_request, patch_request, post_request
-from drone_delivery.inquiries import get_delivery, get_events, get_owner, get_status, probe
+from drone_delivery.inquiries import get_delivery, get_events, get_history, get_owner, get_status, probe
 from drone_delivery.wire import (
     RETRY_AFTER,
     Refused,
@@ -53,6 +54,7 @@ customers = Starlette(
         Route("/deliveries/{delivery_id}/owner", get_owner),
         Route("/deliveries/{delivery_id}/status", get_status),
         Route("/deliveries/{delivery_id}/events", get_events),
+        Route("/deliveryhistory/{delivery_id}", get_history),
         Route("/probe", probe),
     ],
     exception_handlers={

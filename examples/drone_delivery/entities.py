@@ -180,6 +180,39 @@ class TrackingEvent(Entity, frozen=True):
     at: str
 
 
+class DeliveryEvent(Entity, frozen=True):
+    """What happened to a delivery, as the world is told; ``delivery``: as it is from then on."""
+
+    #: Grows with each event of a delivery.
+    number: int
+    event: TrackingEvent
+    delivery: Delivery
+
+
+class DeliveryHistory(Entity, frozen=True):
+    """All that happened to a delivery, in order."""
+
+    id: Id
+    delivery: Delivery
+    delivery_tracking_events: tuple[TrackingEvent, ...]
+
+
+class FailedOperation(Entity, frozen=True):
+    """A delivery that cannot be made: what was asked for, and which service said what."""
+
+    delivery_request: DeliveryRequest
+    service_name: str
+    error_message: str
+
+
+class Notice(Entity, frozen=True):
+    """What a customer is told of a delivery."""
+
+    delivery_id: Id
+    owner_id: Id
+    text: Text
+
+
 class DeliveryStatus(Entity, frozen=True):
     stage: Stage
     last_known_location: Location

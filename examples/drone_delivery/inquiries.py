@@ -8,6 +8,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from backstay import HttpAgent
+from drone_delivery.history import histories
 from drone_delivery.standing import ACCEPTED, Uncertain, delivery_id_in, standing_of, unknown
 from drone_delivery.wire import JSON, RETRY_AFTER, Refused, accepted
 from drone_delivery.workflow import deliveries
@@ -43,13 +45,21 @@ async def get_events(http: Request) -> Response:
     return await _passed_on(delivery_id_in(http), "events")
 
 
+async def get_history(http: Request) -> Response:
+    return await _said_by(histories, "deliveryhistory", delivery_id_in(http))
+
+
 async def probe(_http: Request) -> Response:
     return Response()
 
 
 async def _passed_on(*path: str) -> Response:
     """What the delivery service says."""
-    answer = await deliveries.get(("api", "deliveries", *path), ok=(404,), timeout=TIMEOUT)
+    return await _said_by(deliveries, "deliveries", *path)
+
+
+async def _said_by(service: HttpAgent, *path: str) -> Response:
+    answer = await service.get(("api", *path), ok=(404,), timeout=TIMEOUT)
     if answer.status != HTTPStatus.OK:
         raise unknown()
     return Response(answer.body, headers=JSON)

@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from backstay import App, Breaker, HttpAgent, Permanent, Recovery, Retry
+from backstay import App, Breaker, HttpAgent, Permanent, Recovery, Retry, TaskFailure
 from drone_delivery.addresses import url_of
 from drone_delivery.entities import (
     Delivery,
     DeliveryRequest,
     DroneDelivery,
+    FailedOperation,
     Location,
     Package,
     PackageDetail,
@@ -118,6 +119,20 @@ async def deliver(request: DeliveryRequest) -> Delivery:
     delivery = delivery_of(request, drone_id)
     await create_delivery(delivery)
     return delivery
+
+
+#: Read by the supervisor service, which tells people.
+failed_deliveries = app.queue("failed-deliveries")
+
+
+@deliver.on_failure(failed_deliveries)
+def failed_operation(request: DeliveryRequest, *, failure: TaskFailure) -> FailedOperation:
+    """What is told by the commit with which the undo begins."""
+    return FailedOperation(
+        delivery_request=request,
+        service_name=failure.agent or app.name,
+        error_message=failure.message,
+    )
 
 
 # What each service is told of a request

@@ -18,6 +18,7 @@ from backstay.app import App
 from backstay.client import Client, Handle
 from backstay.definitions.batches import Checkpoint
 from backstay.definitions.calls import current_step, now, race, random, sleep, start, uuid4, wait_for
+from backstay.definitions.failures import TaskFailure
 from backstay.definitions.submissions import Submission
 from backstay.domain.breaker import Breaker
 from backstay.domain.outbound import Outbound
@@ -77,6 +78,7 @@ __all__ = [
     "StreamFull",
     "Submission",
     "TaskFailed",
+    "TaskFailure",
     "Transient",
     "Unavailable",
     "UnknownStream",

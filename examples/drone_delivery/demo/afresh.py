@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Final
 
 from backstay import BackstayError, InvalidRequest
 from drone_delivery.demo.plan import Plan
+from drone_delivery.history import HISTORY, happenings
 from drone_delivery.wishes import OPERATIONS, SCHEDULER, requests
 from drone_delivery.workflow import app
+
+READERS: Final = (
+    (requests.name, SCHEDULER),
+    (requests.name, OPERATIONS),
+    (happenings.name, HISTORY),
+)
 
 
 class NotAfresh(Exception):
@@ -23,10 +31,8 @@ async def begin_afresh(plan: Plan) -> None:
         return
     try:
         async with app.client(plan.store, streams=plan.streams) as client:
-            for group in (SCHEDULER, OPERATIONS):
+            for stream, group in READERS:
                 with suppress(InvalidRequest):  # Nobody has ever read there.
-                    await client.streamroom.forget(
-                        requests.name, group, reason="a demo with a log of its own"
-                    )
+                    await client.streamroom.forget(stream, group, reason="a demo with a log of its own")
     except BackstayError as error:
         raise NotAfresh(str(error)) from error

@@ -27,6 +27,8 @@ _LOOK_SECONDS: Final = 0.05
 _LAST_WORDS_BYTES: Final = 2_000
 
 SERVER: Final = "server"
+#: The service that hears of what failed; not the role of the same name, which each worker has.
+SUPERVISOR: Final = "supervisor"
 #: Two, so that what one leaves when it is killed is taken up by the other at once.
 WORKERS: Final = ("worker-1", "worker-2")
 
@@ -135,6 +137,8 @@ class Processes:
             "BACKSTAY_HEARTBEAT": os.environ.get("BACKSTAY_HEARTBEAT", "1s"),
             "BACKSTAY_STORE": plan.store,
             "BACKSTAY_STREAMS": plan.streams,
+            # Where the delivery service tells what happens.
+            "BACKSTAY_URL": self.server_url,
             **{url_variable(name): url for name, url in self.service_urls.items()},
         }
         recipes = [*_services(self.service_ports, self.folder), *_backstays(port)]
@@ -215,3 +219,5 @@ def _backstays(port: int) -> Iterator[Recipe]:
     for name in WORKERS:
         roles = "ingest,scheduler,agents,supervisor"
         yield Recipe(name=name, command=[*serve, "--roles", roles], health=None)
+    attend = ["backstay", "serve", "drone_delivery.supervisor:app", "--roles", "ingest"]
+    yield Recipe(name=SUPERVISOR, command=attend, health=None)

@@ -17,13 +17,14 @@ from drone_delivery.services.delivery import DELIVERY
 from drone_delivery.services.disturbance import Disturbance, DisturbanceMiddleware
 from drone_delivery.services.drone import DRONE
 from drone_delivery.services.file import ServiceFile
+from drone_delivery.services.history import HISTORY
 from drone_delivery.services.package import PACKAGE
 from drone_delivery.services.resources import Now, Service, route_of
 from drone_delivery.services.third_party import THIRD_PARTY
 from drone_delivery.wire import Refused, answer_http_error, answer_mistake, answer_refused, json
 
 SERVICES: Final[Mapping[str, Service]] = {
-    service.name: service for service in (ACCOUNT, PACKAGE, THIRD_PARTY, DRONE, DELIVERY)
+    service.name: service for service in (ACCOUNT, PACKAGE, THIRD_PARTY, DRONE, DELIVERY, HISTORY)
 }
 
 

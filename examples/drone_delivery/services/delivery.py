@@ -9,7 +9,15 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from drone_delivery.entities import Delivery, DeliveryStatus, NewSchedule, Stage, TrackingEvent
+from drone_delivery.entities import (
+    Delivery,
+    DeliveryEvent,
+    DeliveryStatus,
+    NewSchedule,
+    Stage,
+    TrackingEvent,
+)
+from drone_delivery.services import outbox
 from drone_delivery.services.file import ServiceFile
 from drone_delivery.services.records import Cancelled, Kept, cancel, find, keep
 from drone_delivery.services.resources import (
@@ -26,7 +34,8 @@ from drone_delivery.wire import json, nothing, problem
 PICKUP_AFTER: Final = timedelta(minutes=10)
 DELIVERY_AFTER: Final = timedelta(hours=1)
 
-_SCHEMA: Final = """
+_SCHEMA: Final = f"""
+{outbox.SCHEMA}
 -- Only ever added to.
 CREATE TABLE IF NOT EXISTS event (
     number INTEGER PRIMARY KEY,
@@ -41,7 +50,7 @@ CREATE TABLE IF NOT EXISTS change (
 ) STRICT;
 """
 
-_TRACK: Final = "INSERT INTO event (delivery_id, stage, content) VALUES (?, ?, ?)"
+_TRACK: Final = "INSERT INTO event (delivery_id, stage, content) VALUES (?, ?, ?) RETURNING number"
 
 _EVENTS: Final = "SELECT content FROM event WHERE delivery_id = ? ORDER BY number"
 
@@ -110,8 +119,8 @@ def patch(call: Call[NewSchedule]) -> Response:
         return is_cancelled("delivery", call.id)
     if _is_picked_up(call):
         return _too_late(call.id)
-    _track(call.file, delivery, stage=Stage.RESCHEDULED, at=call.now)
     changed = call.body.applied_to(delivery)
+    _track(call.file, delivery, stage=Stage.RESCHEDULED, at=call.now, leaves=changed)
     keep(call.file, call.id, content=changed)
     if call.key is not None:
         call.file.execute(_MADE, (call.key,))
@@ -169,9 +178,14 @@ def _too_late(id: str) -> Response:
     )
 
 
-def _track(file: ServiceFile, delivery: Delivery, *, stage: Stage, at: datetime) -> None:
+def _track(
+    file: ServiceFile, delivery: Delivery, *, stage: Stage, at: datetime, leaves: Delivery | None = None
+) -> None:
+    """Note what happens to a delivery, and tell the world; ``leaves``: as it is from then on."""
     event = TrackingEvent(delivery_id=delivery.id, stage=stage, location=delivery.pickup, at=_written(at))
-    file.execute(_TRACK, (delivery.id, stage.value, msgspec.json.encode(event).decode()))
+    [(number,)] = file.execute(_TRACK, (delivery.id, stage.value, msgspec.json.encode(event).decode()))
+    told = DeliveryEvent(number=number, event=event, delivery=leaves or delivery)
+    outbox.put(file, number, key=delivery.id, content=told)
 
 
 def _written(instant: datetime) -> str:
@@ -181,6 +195,7 @@ def _written(instant: datetime) -> str:
 DELIVERY: Final = Service(
     name="delivery",
     schema=_SCHEMA,
+    stream="delivery-events",
     resources=(
         Resource(
             "/api/deliveries/{id}",

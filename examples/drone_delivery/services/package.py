@@ -1,4 +1,4 @@
-"""Packages: what is carried."""
+"""Packages: what is carried. One that is put without an id is given one."""
 
 from __future__ import annotations
 
@@ -63,5 +63,6 @@ PACKAGE: Final = Service(
             "/api/packages/{id}",
             {"GET": Operation(get), "PUT": Operation(put, SentPackage), "DELETE": Operation(delete)},
         ),
+        Resource("/api/packages", {"PUT": Operation(put, SentPackage)}),
     ),
 )

@@ -6,6 +6,7 @@ sent, a 404 or 409 as well. What it raises is rolled back.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +25,8 @@ from drone_delivery.services.file import ServiceFile
 from drone_delivery.wire import Refused, decode, problem, read_body
 
 KEY_LENGTH_MAX: Final = 1_000
+#: Makes the ids that are derived from keys those of these services.
+MADE_IDS: Final = uuid.UUID("0d4c6f0e-6c3e-4d57-8a53-6a0d0a7c51b3")
 
 Body = TypeVar("Body")
 Now = Callable[[], datetime]
@@ -51,7 +54,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A path with ``{id}`` in it, and what it takes."""
+    """A path, as a rule with ``{id}`` in it, and what it takes."""
 
     path: str
     operations: Mapping[str, Operation]
@@ -65,12 +68,14 @@ class Service:
     resources: tuple[Resource, ...]
     #: The tables that it has beside those that all have.
     schema: str = ""
+    #: Where the world is told what happens in it, if it has an outbox.
+    stream: str | None = None
 
 
 def route_of(resource: Resource, file: ServiceFile, *, now: Now, around: Middleware) -> Route:
     async def answer(request: Request) -> Response:
         operation = resource.operations["GET" if request.method == "HEAD" else request.method]
-        named = _checked_id(request.path_params["id"])
+        named = _named(request)
         body = None if operation.body is None else decode(await read_body(request), operation.body)
         with file.transaction():
             return operation.work(Call(file=file, id=named, key=_checked_key(request), now=now(), body=body))
@@ -89,10 +94,18 @@ class Booking:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
-        key, named = _checked_key(request), _checked_id(request.path_params["id"])
+        key, named = _checked_key(request), _named(request)
         if key is not None:
             self._file.book(key, f"{request.method} {self._path}", id=named)
         await self._app(scope, receive, send)
+
+
+def _named(request: Request) -> str:
+    """The id in the path. Where it has none one is made: under one key the same."""
+    if "id" in request.path_params:
+        return _checked_id(request.path_params["id"])
+    key = _checked_key(request)
+    return str(uuid.uuid4() if key is None else uuid.uuid5(MADE_IDS, key))
 
 
 def _checked_id(id: str) -> str:

@@ -18,6 +18,7 @@ import uvloop
 from drone_delivery.services.catalogue import build
 from drone_delivery.services.disturbance import Disturbance
 from drone_delivery.services.file import ServiceFile
+from drone_delivery.services.outbox import tell
 from drone_delivery.services.resources import Now, Service
 
 BACKLOG: Final = 2_048
@@ -69,7 +70,18 @@ def run(settings: Settings, *, chance: Random, now: Now) -> None:
             limit_concurrency=CONNECTIONS_MAX,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
-        runner.run(_Server(config, settings, disturbance).serve(sockets=[listening]))
+        server = _Server(config, settings, disturbance)
+        runner.run(_serve(server, listening, telling=settings.service.stream, file=file))
+
+
+async def _serve(
+    server: _Server, listening: socket.socket, *, telling: str | None, file: ServiceFile
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        told = group.create_task(tell(file, telling), name="outbox") if telling else None
+        await server.serve(sockets=[listening])
+        if told is not None:
+            told.cancel()
 
 
 class _Server(uvicorn.Server):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from http import HTTPStatus
 from typing import Final
 
+import msgspec
 from starlette.responses import Response
 
 from drone_delivery.entities import Entity, Id, Location, Route
@@ -16,6 +18,15 @@ DRONE_RANGE_KM: Final = 100.0
 EARTH_RADIUS_KM: Final = 6_371.0
 
 _WHAT: Final = "third-party check"
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS booking (
+    id TEXT PRIMARY KEY,
+    route TEXT NOT NULL  -- JSON
+) STRICT;
+"""
+
+_BOOK: Final = "INSERT INTO booking (id, route) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING id"
 
 
 class Check(Entity, frozen=True):
@@ -57,12 +68,20 @@ def delete(call: Call[None]) -> Response:
     return not_found(_WHAT, call.id) if met is Cancelled.NOTHING else nothing()
 
 
+def put_booking(call: Call[Route]) -> Response:
+    """Has an external carrier come. There is no way back over the network: the carrier wants a call."""
+    rows = call.file.execute(_BOOK, (call.id, msgspec.json.encode(call.body).decode()))
+    return nothing(HTTPStatus.CREATED if rows else HTTPStatus.NO_CONTENT)
+
+
 THIRD_PARTY: Final = Service(
     name="third-party",
+    schema=_SCHEMA,
     resources=(
         Resource(
             "/api/thirdpartydeliveries/{id}",
             {"GET": Operation(get), "PUT": Operation(put, Route), "DELETE": Operation(delete)},
         ),
+        Resource("/api/carrierbookings/{id}", {"PUT": Operation(put_booking, Route)}),
     ),
 )

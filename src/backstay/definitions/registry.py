@@ -172,6 +172,7 @@ class Registry:
         """Look at every declared type now, so that a mistake shows at start and not at the first task."""
         for workflow in self.workflows.values():
             _ = workflow.signature, workflow.returns
+            self._check_report(workflow)
         for step in self.steps.values():
             _ = step.signature, step.returns
         for stream, group in self._begun:
@@ -182,6 +183,15 @@ class Registry:
                 )
         for pipeline in self.pipelines.values():
             self._check_sink(pipeline)
+
+    def _check_report(self, workflow: Workflow[..., Any]) -> None:
+        """A queue that is not there would be missed when the first task fails, and no sooner."""
+        queue = workflow.report and workflow.report.queue
+        if queue and queue not in self.queues and self.topic_of(queue) is None:
+            raise InvalidDefinition(
+                f"workflow {workflow.name!r} reports its failures to queue {queue!r}, which is not declared;"
+                f" declare it with app.queue({queue!r})"
+            )
 
     def _check_sink(self, pipeline: PipelineDefinition) -> None:
         """Raise now what would concern every event."""

@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property, update_wrapper
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar
 
 from backstay.definitions.agents import Step
 from backstay.definitions.codec import Signature, TypeCodec, type_hints
+from backstay.definitions.failures import FailureReport
 from backstay.domain.durations import Duration, duration
 from backstay.domain.journal import Branch
 from backstay.domain.recovery import Recovery
@@ -22,6 +23,14 @@ _SHORTEST: Final = timedelta(milliseconds=1)
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Report = TypeVar("Report", bound=Callable[..., Any])
+
+
+class Named(Protocol):
+    """What has a name: a queue as an application holds it."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class Workflow(Generic[Parameters, Result]):
@@ -52,10 +61,30 @@ class Workflow(Generic[Parameters, Result]):
         )
         self.recovery = recovery or Recovery()
         self.plan = _checked_plan(plan, self.name)
+        #: Who is told when a task of this workflow fails for good, and what.
+        self.report: FailureReport | None = None
         self._namespace = namespace
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Awaitable[Result]:
         return self.function(*args, **kwargs)
+
+    def on_failure(self, queue: Named | str) -> Callable[[Report], Report]:
+        """Have a message sent to ``queue`` when a task fails for good, by the commit that records it.
+
+        That is the commit with which its undo begins, or with which it stops in error. The function is given
+        what the workflow was given and, by keyword, ``failure``; what it returns is the body. It should do
+        nothing else: it is called before the commit, and again where that had to be repeated.
+        """
+        name = queue if isinstance(queue, str) else queue.name
+
+        def declare(function: Report) -> Report:
+            if self.report is not None:
+                raise InvalidDefinition(f"workflow {self.name} reports its failures already")
+            taken = inspect.signature(self.function).parameters
+            self.report = FailureReport(self.name, taken, check_id(name, name="name of the queue"), function)
+            return function
+
+        return declare
 
     # Types are looked at when they are first needed: a class may be declared below its use.
 

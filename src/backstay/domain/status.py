@@ -131,6 +131,18 @@ def first_notice(key: int, new: NewTask, at: datetime) -> Notice:
     return _notice(known, Status.RECEIVED, 1, at, None)
 
 
+def failure_message(task: TaskRecord, *, queue: str, body: bytes) -> NewMessage:
+    """What a queue is told of a task that has failed for good under the lock that it is held by."""
+    return NewMessage(
+        to=queue,
+        # A task that was resubmitted fails under another lock: that is another failure.
+        id=derived_id(task.id, f"failure:{task.lock_number}"),
+        body=body,
+        properties={"task_id": task.id, "workflow": task.workflow, "correlation_id": task.id},
+        droppable=True,
+    )
+
+
 # Destinations
 
 

@@ -11,6 +11,7 @@ import msgspec
 from backstay.domain.alert import NewAlert
 from backstay.domain.instants import instant
 from backstay.domain.lease import Owner
+from backstay.domain.message import NewMessage
 from backstay.domain.operate import next_position
 from backstay.domain.request import TRACEPARENT, Reference, Request, RequestStanding, request_document
 from backstay.domain.states import STEP_ARROWS, StepState, TaskState
@@ -54,6 +55,7 @@ class Ledger:
         "_children",
         "_completed",
         "_consumed",
+        "_messages",
         "_passed",
         "_records",
         "_sent",
@@ -87,6 +89,7 @@ class Ledger:
         self._children: list[NewTask] = []
         self._consumed: list[tuple[int, str]] = []
         self._alerts: list[NewAlert] = []
+        self._messages: list[NewMessage] = []
         #: What an earlier holder asked of agents in other processes, as it stood when the task was claimed.
         self.found = {one.reference.step: one for one in requests}
         #: What agents in other processes are asked, until their steps have come further.
@@ -199,6 +202,10 @@ class Ledger:
         """Call a person, with the records that say why."""
         self._alerts.append(alert)
 
+    def tell(self, message: NewMessage) -> None:
+        """Send a message, with the records that it tells of."""
+        self._messages.append(message)
+
     def send(self, request: Request) -> None:
         """Ask an agent in another process, with the record of the attempt."""
         self.open[request.step] = request.reference
@@ -245,6 +252,7 @@ class Ledger:
         self._children = []
         self._consumed = []
         self._alerts = []
+        self._messages = []
         self.open = {step: one.reference for step, one in self.found.items()}
         self._sent = []
 
@@ -255,8 +263,8 @@ class Ledger:
     def write(self, services: Services, settle: Settle) -> None:
         """Hand what changed since the last time to the store; ``settle`` hears how that went."""
         task = self.task
-        rare = self._task_changed or self._children or self._consumed or self._alerts or self.open
-        if not (self._changed or rare):
+        rare = self._children or self._consumed or self._alerts or self._messages or self.open
+        if not (self._changed or self._task_changed or rare):
             moves: list[StepMove] = [*self._completed.values(), *self._began.values()]
             self._completed.clear()
             self._began.clear()
@@ -288,6 +296,7 @@ class Ledger:
             children=self._children or (),
             consumed=self._consumed or (),
             alerts=self._alerts or (),
+            messages=self._messages or (),
             replies=task.reply_to is not None,
             mail=self._mail() if self.open else None,
         )
@@ -342,6 +351,8 @@ class Ledger:
             self._consumed = []
         if self._alerts:
             self._alerts = []
+        if self._messages:
+            self._messages = []
 
     def _one_arrow(self, step: StepRecord) -> bool:
         """Whether the store can take ``step`` from the form it knows to this one."""

@@ -47,6 +47,7 @@ from backstay.scheduler.ending import (
     park,
 )
 from backstay.scheduler.ledger import Ledger
+from backstay.scheduler.report import report_failure
 from backstay.scheduler.services import Services
 from backstay.scheduler.step_call import StepCall
 from backstay.scheduler.waits import LeftChild, Wait
@@ -376,6 +377,9 @@ class Run:
         if not self._deliveries.live:
             # Begun by code that may not be the task's own: whatever matches will begin it again.
             self._ledger.rewind(self._deliveries.journal.entries)
+        report_failure(
+            self._ledger, self._workflow, ending, bytes_max=self._services.settings.payload_bytes_max
+        )
         if isinstance(ending.verdict, Undo):
             self._undo(self._ledger, ending.error)
             return

@@ -28,7 +28,7 @@ from backstay.domain.alert import NewAlert
 from backstay.domain.audit import Act
 from backstay.domain.breaker import BreakerState
 from backstay.domain.lease import Owner
-from backstay.domain.message import Lock
+from backstay.domain.message import Lock, NewMessage
 from backstay.domain.operate import Amendment
 from backstay.domain.request import RequestStanding
 from backstay.domain.states import StepState, TaskState
@@ -171,6 +171,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     consumed: Sequence[tuple[int, str]] = ()
     # Whom this turn calls a person for.
     alerts: Sequence[NewAlert] = ()
+    # What is sent with it to queues that are there and have room; whoever has neither holds up nothing.
+    messages: Sequence[NewMessage] = ()
     # Whether the task's submitter wants to be told: what this turn means to it is told with it.
     replies: bool = False
     # What it asks of agents in other processes.

@@ -13,6 +13,7 @@ from typing import Final
 
 from backstay.domain.alert import NewAlert
 from backstay.domain.lease import Owner
+from backstay.domain.message import NewMessage
 from backstay.domain.request import Reference
 from backstay.domain.states import SETTLED, TaskState
 from backstay.domain.step import StepRecord
@@ -83,6 +84,7 @@ class Rows:
         self.children: list[tuple[NewTask, datetime]] = []
         self.consumed: list[tuple[int, int, str]] = []
         self.alerts: list[tuple[NewAlert, datetime]] = []
+        self.messages: list[tuple[NewMessage, datetime]] = []
         #: Of each task whose submitter wants to be told: when this run of it first wrote.
         self.replying: dict[int, datetime] = {}
         # To be written in this order: what is closed may have been sent a moment ago.
@@ -107,6 +109,8 @@ class Rows:
             self.consumed.extend((transition.task_key, number, key) for number, key in transition.consumed)
         if transition.alerts:
             self.alerts.extend((alert, transition.at) for alert in transition.alerts)
+        if transition.messages:
+            self.messages.extend((message, transition.at) for message in transition.messages)
         if transition.replies:
             self.replying.setdefault(transition.task_key, transition.at)
         if transition.mail is not None:
@@ -116,7 +120,7 @@ class Rows:
     @property
     def plain(self) -> bool:
         """Whether straight steps and plain endings are all there is, and nothing follows from them."""
-        if self.steps or self.consumed or self.children or self.alerts or self.replying:
+        if self.steps or self.consumed or self.children or self.alerts or self.messages or self.replying:
             return False
         # Who is left in another state may have been called meanwhile; a parent has to be woken.
         return all(ended_plainly(task) and task.parent_key is None for task in self.tasks.values())

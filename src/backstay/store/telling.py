@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -30,13 +30,18 @@ def as_correspondents(rows: Iterable[Row]) -> dict[int, Correspondent]:
     }
 
 
-def in_session(notice: Notice) -> Dated:
+def told_of(news: Sequence[Notice], messages: Sequence[Dated]) -> list[Dated]:
+    """All that is sent: what tells submitters, and what else goes with the same commit."""
+    return [*((one.message, one.at) for one in news), *messages]
+
+
+def in_session(dated: Dated) -> Dated:
     """The same message for queues that take messages of sessions only: a session for each task."""
-    message = notice.message
-    return msgspec.structs.replace(message, session=str(message.properties["task_id"])), notice.at
+    message, at = dated
+    return msgspec.structs.replace(message, session=str(message.properties["task_id"])), at
 
 
-def not_told(notice: Notice, error: Exception) -> None:
-    """A submitter will not hear of this; the task goes on all the same."""
-    message = notice.message
+def not_told(dated: Dated, error: Exception) -> None:
+    """Nobody will hear of this; the task goes on all the same."""
+    message, _ = dated
     emit(STATUS_LOST, level=logging.WARNING, id=message.id, to=message.to, error=error)

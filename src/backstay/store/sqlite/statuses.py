@@ -1,6 +1,7 @@
 """Tells submitters what became of their tasks, in the transaction of what it tells of.
 
-Only tasks with a ``reply_to`` come here; all others go their way without a look at it.
+Only tasks with a ``reply_to`` come here, and those that failed and have somebody to tell; all others go
+their way without a look at it.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from backstay.errors import BackstayError, InvalidInput
 from backstay.sql.sqlite.connection import REFUSALS
 from backstay.store.base import Changes, Submitted
 from backstay.store.commit import Rows
+from backstay.store.posting import Dated
 from backstay.store.rows import as_json
 from backstay.store.sqlite.messages import is_there, send_messages
 from backstay.store.sqlite.tables import Tables
-from backstay.store.telling import as_correspondents, in_session, not_told
+from backstay.store.telling import as_correspondents, in_session, not_told, told_of
 
 _NOBODY: Final[dict[int, Correspondent]] = {}
 
@@ -53,7 +55,7 @@ def tell_of_entry(tables: Tables, changes: Changes, entered: Iterable[tuple[int,
     """Tell that tasks were received; theirs are keys, and instants, of what was just entered."""
     news = [first_notice(key, new, at) for key, new, at in entered if new.reply_to is not None]
     if news:
-        _put(tables, changes, news)
+        _put(tables, changes, news, [])
 
 
 def correspondents(tables: Tables, keys: Sequence[int]) -> dict[int, Correspondent]:
@@ -64,42 +66,44 @@ def correspondents(tables: Tables, keys: Sequence[int]) -> dict[int, Corresponde
 
 
 def tell_of_rows(tables: Tables, changes: Changes, known: dict[int, Correspondent], rows: Rows) -> None:
-    """Tell what runs wrote, given how their tasks stood before."""
+    """Tell what runs wrote, given how their tasks stood before, and send what goes with it."""
     news = [
         notice
         for key, one in known.items()
         for notice in written_by_run(one, rows.tasks.get(key), at=rows.replying[key])
     ]
-    _tell(tables, changes, news)
+    _tell(tables, changes, news, rows.messages)
 
 
 def tell_of_amendment(
     tables: Tables, changes: Changes, known: dict[int, Correspondent], after: TaskRecord
 ) -> None:
     """Tell what somebody changed from outside."""
-    _tell(tables, changes, [one for before in known.values() for one in changed_by_operator(before, after)])
+    news = [one for before in known.values() for one in changed_by_operator(before, after)]
+    _tell(tables, changes, news, [])
 
 
-def _tell(tables: Tables, changes: Changes, news: Sequence[Notice]) -> None:
+def _tell(tables: Tables, changes: Changes, news: Sequence[Notice], messages: Sequence[Dated]) -> None:
     """Whatever is wrong with a message must not hold up the task that it tells of."""
-    if not news:
+    if not (news or messages):
         return
     tables.connection.execute("SAVEPOINT status")
     try:
-        _put(tables, changes, news)
+        _put(tables, changes, news, messages)
     except REFUSALS as error:
         tables.connection.execute("ROLLBACK TO status")
-        for notice in news:
-            not_told(notice, error)
+        for dated in told_of(news, messages):
+            not_told(dated, error)
     tables.connection.execute("RELEASE status")
 
 
-def _put(tables: Tables, changes: Changes, news: Sequence[Notice]) -> None:
+def _put(tables: Tables, changes: Changes, news: Sequence[Notice], messages: Sequence[Dated]) -> None:
     tables.run_many("put_told", [(one.key, one.status.value, one.sequence) for one in news])
-    answers = send_messages(tables, changes, [(one.message, one.at) for one in news])
-    again = [one for one, answer in zip(news, answers, strict=True) if isinstance(answer, InvalidInput)]
+    sending = told_of(news, messages)
+    answers = send_messages(tables, changes, sending)
+    again = [one for one, answer in zip(sending, answers, strict=True) if isinstance(answer, InvalidInput)]
     if again:
         answers = send_messages(tables, changes, [in_session(one) for one in again])
-    for one, answer in zip(again or news, answers, strict=True):
+    for one, answer in zip(again or sending, answers, strict=True):
         if isinstance(answer, BackstayError):
             not_told(one, answer)

@@ -9,10 +9,12 @@ import msgspec
 import pytest
 
 from backstay.domain.lease import Leader
-from backstay.domain.message import Queue, Subscription
+from backstay.domain.message import NewMessage, Queue, Subscription
 from backstay.domain.operate import complete_step, request_undo, resubmit
 from backstay.domain.states import StepState, TaskState
+from backstay.domain.status import failure_message
 from backstay.domain.step import Failure, UndoKind
+from backstay.domain.task import TaskRecord
 from backstay.errors import IdConflict, InvalidInput, LeaseLost
 from backstay.store.base import Store, Submitted
 from backstay.testing.clock import ManualClock
@@ -229,6 +231,32 @@ class StatusPromises(Promises):
         assert await desk.statuses("bad") == [("received", 1)]
         assert await desk.statuses() == [("received", 1), ("started", 2), ("completed", 3)]
 
+    # What else goes with a write
+
+    async def test_a_message_goes_with_its_write_or_not_at_all_and_one_for_nobody_holds_up_nothing(
+        self, store: Store, clock: ManualClock, alice: Holder, desk: Told
+    ) -> None:
+        await store.queues.declare(Queue(name="single", sessions=True), now=clock.now())
+        kept, taken = await alice.hold("t"), await alice.hold("taken")
+        await taken_away(store, clock, taken)
+
+        written, refused = await applied(
+            store,
+            alice.turn(
+                kept,
+                task=let_go(kept, TaskState.ERROR, error=BROKEN),
+                messages=[_report(kept, to) for to in ("desk", "nobody", "single")],
+            ),
+            alice.turn(taken, task=let_go(taken, TaskState.ERROR), messages=[_report(taken, "desk")]),
+        )
+
+        assert written is None
+        assert isinstance(refused, LeaseLost)
+        [message] = await desk.messages()
+        assert (message.id, message.body) == (f"t:failure:{kept.lock_number}", b'"t"')
+        [single] = await Told(store, clock, "single").messages()
+        assert single.session == "t"
+
     # Endings
 
     @pytest.mark.parametrize("state", [TaskState.ERROR, TaskState.CANCELLED])
@@ -340,3 +368,7 @@ def _running() -> dict[str, Any]:
     return {
         name: getattr(running, name) for name in ("state", "output", "position", "ended_at", "complete_by")
     }
+
+
+def _report(task: TaskRecord, queue: str) -> NewMessage:
+    return failure_message(task, queue=queue, body=b'"%s"' % task.id.encode())
