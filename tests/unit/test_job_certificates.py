@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import ssl
+from pathlib import Path
+
 import pytest
 
 from backstay.domain.jobs.documents import patched, replaced
 from backstay.errors import InvalidJob
+from backstay.jobs.certificates import identified
 from tests.support.job_documents import http, pfx, written
 
 PLACE = "properties.action.request.authentication"
@@ -34,6 +39,27 @@ def test_what_a_certificate_says_is_answered_and_stays_through_a_patch():
     assert answered["certificateExpirationDate"] == "2050-01-01T00:00:00Z"
     assert len(answered["certificateThumbprint"]) == 40
     assert changed.definition["action"]["request"]["authentication"] == answered
+
+
+@pytest.mark.parametrize("has_memory", [True, False])
+def test_its_key_lies_in_no_file_as_it_is(has_memory: bool, monkeypatch: pytest.MonkeyPatch):
+    seen = []
+
+    load = ssl.SSLContext.load_cert_chain
+
+    def looking(context: ssl.SSLContext, path: str, password: str) -> None:
+        seen.append(Path(path).read_bytes())
+        load(context, path, password=password)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", looking)
+    if not has_memory:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+
+    identified(pfx(), "hunter2")
+
+    [written] = seen
+    assert b"BEGIN ENCRYPTED PRIVATE KEY" in written
+    assert b"BEGIN PRIVATE KEY" not in written
 
 
 @pytest.mark.parametrize("tenant", ["..", "a/b", "a?b", "a%2fb", ".", "a b"])

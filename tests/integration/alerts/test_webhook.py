@@ -15,7 +15,7 @@ from backstay.domain.sinks import Webhook
 from backstay.supervisor.sinks import NotTold
 from backstay.supervisor.webhook import WebhookSink
 from tests.support.job_records import NOON
-from tests.support.service import HOST, HttpService, dead_port, http_service, says
+from tests.support.service import HOST, HttpService, dead_port, http_service, never, says
 
 ALERT = Alert(
     id=1,
@@ -36,12 +36,14 @@ async def service() -> AsyncIterator[HttpService]:
 
 
 @asynccontextmanager
-async def sink(url: str, *allow: str) -> AsyncIterator[WebhookSink]:
+async def sink(url: str, *allow: str, seconds: float = 5) -> AsyncIterator[WebhookSink]:
     made = WebhookSink(
-        Webhook(url), outbound=Outbound(allow), timeout=timedelta(seconds=5), clock=SystemClock()
+        Webhook(url), outbound=Outbound(allow), timeout=timedelta(seconds=seconds), clock=SystemClock()
     )
-    yield made
-    await made.close()
+    try:
+        yield made
+    finally:
+        await made.close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0x7f000001", "0.0.0.0"])
@@ -62,6 +64,14 @@ async def test_a_redirect_is_an_answer_and_not_followed(service: HttpService, st
             await webhook.tell(ALERT)
 
     assert [one.path for one in service.asked] == ["/hook"]
+
+
+async def test_a_receiver_that_hangs_is_waited_for_as_long_as_the_setting_says(service: HttpService):
+    service.answers = [never]
+
+    async with sink(f"{service.url}/hook", HOST, seconds=0.2) as webhook:
+        with pytest.raises(NotTold, match="no answer within 200ms"):
+            await webhook.tell(ALERT)
 
 
 async def test_a_proxy_that_the_environment_names_is_not_asked(

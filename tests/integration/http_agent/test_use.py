@@ -11,7 +11,7 @@ from backstay import App, HttpFailed, HttpUnavailable, InvalidRequest, Recovery
 from backstay.errors import InvalidDefinition, NotInWorkflow
 from tests.support.drones import Delivery, error_of
 from tests.support.running import comes_true
-from tests.support.service import HttpService, says
+from tests.support.service import HOST, HttpService, dead_port, says
 
 # Declaring one
 
@@ -67,6 +67,19 @@ async def test_outside_a_task_errors_are_raised_as_they_are(app: App, service: H
     with pytest.raises(HttpUnavailable) as unavailable:
         await delivery.schedule("d")
     assert (unavailable.value.status, unavailable.value.retry_after) == (429, timedelta(seconds=9))
+
+
+async def test_a_proxy_that_the_environment_names_is_not_asked(
+    app: App, service: HttpService, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, service.url)
+    drone = app.http_agent("drone", f"http://{HOST}:{dead_port()}")
+
+    with pytest.raises(HttpUnavailable, match="no connection to"):
+        await drone.get("/")
+
+    assert service.asked == []
 
 
 async def test_a_request_in_a_workflow_is_refused(app: App, url: str, service: HttpService):
