@@ -27,6 +27,7 @@ from tests.chaos.workload import (
 )
 from tests.support.databases import Database, PostgresDatabase, connect
 from tests.support.pgproxy import PgProxy, mentions
+from tests.support.platform import eventually
 from tests.support.postgres import PostgresServer
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
@@ -54,10 +55,17 @@ def database(server: PostgresServer) -> Iterator[Database]:
 
 
 @asynccontextmanager
-async def working(site: Site) -> AsyncIterator[Client]:
-    """The processes, and somebody who places orders."""
+async def working(site: Site, database: Database) -> AsyncIterator[Client]:
+    """The processes, all of which have begun, and somebody who places orders."""
     children: list[BaseProcess] = [started(serve, site, *roles) for roles in ROLES]
     try:
+        # Whoever finds no store at its start ends, and the platform would start it again.
+        await asyncio.to_thread(
+            eventually,
+            lambda: database.rows("SELECT id FROM instance"),
+            lambda found: len(found) == len(ROLES),
+            what="processes that have begun",
+        )
         async with orders(site.effects).client(site.store) as client:
             yield client
     finally:
@@ -117,7 +125,7 @@ async def test_when_the_database_is_restarted_every_process_goes_on_and_nothing_
     server = database.server
     site = Site(tmp_path, database.url, SETTINGS)
     each = ORDERS // (TIMES + 1)
-    async with working(site) as client:
+    async with working(site, database) as client:
         for turn in range(TIMES):
             await place(client, range(turn * each, (turn + 1) * each))
             await asyncio.to_thread(server.kill if crashes else server.stop)
@@ -157,7 +165,7 @@ async def test_when_the_connections_to_the_database_are_cut_nothing_is_lost_and_
     assert isinstance(database, PostgresDatabase)
     async with PgProxy(server.port) as proxy:
         site = Site(tmp_path, proxy.url(schema=database.schema), SETTINGS)
-        async with working(site) as client:
+        async with working(site, database) as client:
             placing = asyncio.create_task(place(client, range(ORDERS)))
             for what, seconds in watch.facts.planned(plan, SEED):
                 if what == "cut":
