@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chaos.workload import ACKNOWLEDGED, FORWARD, UNDOABLE, Site
+from tests.chaos.workload import ACKNOWLEDGED, Site, effects_of, ends_of
 from tests.support.databases import Database
 
 #: In one query, so that all of it is as of the same commit.
@@ -91,10 +91,10 @@ class Account:
         """Everything has ended: hold it against the effects. What was found, in one line."""
         effects = self._effects()
         del effects[ACKNOWLEDGED]
-        expected = self._expected()
+        expected = effects_of(self._refused)
         end = self.standing()
         tasks = {} if end is None else end.tasks
-        assert tasks == {f"order-{number}": _end(refused) for number, refused in enumerate(self._refused)}
+        assert tasks == ends_of(self._refused)
         assert set(effects) == expected
         interrupted = Counter(key for key, _ in self._in_flight)
         for key, times in effects.items():
@@ -111,14 +111,3 @@ class Account:
 
     def _effects(self) -> Counter[str]:
         return self.site.effects.count()
-
-    def _expected(self) -> set[str]:
-        found = set()
-        for number, refused in enumerate(self._refused):
-            keys = [*UNDOABLE, *(f"{key}/undo" for key in UNDOABLE)] if refused else FORWARD
-            found |= {f"order-{number}/{key}" for key in keys}
-        return found
-
-
-def _end(refused: bool) -> str:
-    return "undone" if refused else "processed"

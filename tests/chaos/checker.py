@@ -5,9 +5,9 @@ a sentence when it is not. So it is known not only that nothing was wrong, but a
 at: a row of the matrix that claims an invariant without evidence of it fails as well. ``test_checker.py``
 plants a bug against each of them.
 
-Numbers 4, 5 and 11 need the rows of the store alone; the others need its history, or what the test knows. At
-the end of a run there is little left that anybody holds or waits for: so those of ``AT_ANY_MOMENT`` are looked
-at again and again while it lasts (``sampling.py``), and what was found then is in the evidence.
+Numbers 4, 5 and 11 need the rows of the store alone; the others need its history, or what the test knows.
+At the end of a run there is little left that anybody holds or waits for: so those of ``AT_ANY_MOMENT`` are
+looked at again and again while it lasts (``sampling.py``), and what was found then is in the evidence.
 """
 
 from __future__ import annotations

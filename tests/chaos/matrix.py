@@ -108,15 +108,15 @@ class Watch:
     def __init__(self, database: Database, row: Failure) -> None:
         self.database = database
         self.facts = Facts()
-        #: Other stores of the same run, of which no history is written.
-        self.others: list[Database] = []
+        #: Other stores of the same run, of which no history is written, and what is known of each.
+        self.others: list[tuple[Database, Facts]] = []
         self._row = row
         lay_history(database)
 
     def check(self) -> None:
         looked_at = Counter[int]()
-        for other in self.others:
-            looked_at.update(_looked_at(check(evidence_of(other, Facts(), with_history=False))))
+        for other, facts in self.others:
+            looked_at.update(_looked_at(check(evidence_of(other, facts, with_history=False))))
         claimed = set(self._row.invariants) - set(looked_at)
         looked_at.update(_looked_at(check(evidence_of(self.database, self.facts), claimed=claimed)))
         print("looked at: " + ", ".join(f"{number}: {facts}" for number, facts in sorted(looked_at.items())))

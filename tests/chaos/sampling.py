@@ -1,4 +1,4 @@
-"""Looks at a store again and again while something is wrong with it, for what must be true at every moment."""
+"""Looks at a store again and again while something is wrong: some things must be true at every moment."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ import pytest
 from tests.chaos.checker import INVARIANTS, check, findings
 from tests.chaos.evidence import Body, Facts, Place, evidence_of
 from tests.chaos.history import lay_history
+from tests.chaos.sampling import look
 from tests.chaos.workload import Effects, orders
 from tests.support.databases import Database, PostgresDatabase, SqliteDatabase
 from tests.support.running import FAST, running
@@ -265,6 +266,15 @@ def found(scene: Scene, number: int, plant: Plant) -> None:
     assert number in scene.broken()
     with pytest.raises(AssertionError, match=f"{number} · "):
         check(evidence_of(scene.database, scene.facts))
+
+
+def test_what_is_wrong_only_for_a_while_is_found_as_well(scene: Scene):
+    parked_for_ever(scene)
+    look(scene.database, scene.facts)
+    false = "false" if isinstance(scene.database, PostgresDatabase) else "0"
+    scene.sql(f"UPDATE task SET state = 'processed', parked = {false}, output = input WHERE id = 'order-0'")
+
+    assert scene.broken() == {4}
 
 
 def test_there_is_a_bug_for_every_invariant():

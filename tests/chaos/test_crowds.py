@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
-from random import Random, SystemRandom
+from random import Random
 from typing import Any
 
 import pytest
 
 from backstay import App, current_step, start, wait_for
 from backstay.client import Client
+from tests.chaos.matrix import SEED
 from tests.support.databases import Database
 from tests.support.running import running
 
 pytestmark = pytest.mark.chaos
 
-SEED = int(os.environ.get("BACKSTAY_TEST_SEED") or SystemRandom().randrange(10**6))
 CROWD = 150
 #: So many speak to the store at once. The others wait here: a store turns away who has to wait for long.
 SPEAKERS = 20

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.account import Account
+from tests.chaos.evidence import Facts
 from tests.chaos.matrix import Healing, Part, Watch, failure
 from tests.chaos.workload import (
     FORWARD,
     UNDOABLE,
     Boundaries,
+    ends_of,
     finish_each,
     place_and_finish_unless_killed,
     run,
@@ -35,7 +37,7 @@ TRIES_MAX = 8
     heals="the supervisor frees the task; the workflow replays what is recorded and goes on from there",
     takes="`lease` + `supervisor_period` for each death; on SQLite one period",
     within="100s",
-    invariants=(5, 14),
+    invariants=(5, 14, 16),
 )
 @pytest.mark.parametrize(
     "refused",
@@ -49,7 +51,7 @@ def test_when_a_scheduler_is_killed_before_or_after_any_record_its_task_goes_on_
     with healing():
         assert run(finish_each, [account.site for account in accounts], [refused]) == 0
 
-    watch.others = [account.database for account in accounts]
+    watch.others = [(account.database, Facts(model=ends_of([refused]))) for account in accounts]
 
     for account in accounts:
         print(f"{account.site.folder.name}: {account.settle()}")

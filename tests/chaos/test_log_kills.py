@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import defaultdict
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from random import Random, SystemRandom
+from random import Random
 
 import pytest
 
 from backstay.clock import SystemClock
 from backstay.domain.stream import Appended, EventRecord, NewEvent, Stream
 from backstay.messaging.embedded import EmbeddedLog
+from tests.chaos.matrix import FULL, SEED
 from tests.chaos.workload import Effects, started
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
-FULL = os.environ.get("BACKSTAY_TEST_CHAOS") == "full"
-SEED = int(os.environ.get("BACKSTAY_TEST_SEED") or SystemRandom().randrange(10**6))
 ROUNDS = 10 if FULL else 1
 
 PRODUCERS = 3

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from backstay import App, Message
-from tests.chaos.matrix import FULL, SEED, Healing, Part, failure
+from tests.chaos.matrix import FULL, SEED, Healing, Part, Watch, failure
 from tests.chaos.workload import Effects, started
 from tests.support.databases import Database
 
@@ -92,26 +92,25 @@ async def emptied(url: str) -> dict[str, int]:
     heals="the locks of its messages run out, and other consumers receive them, those of a session in order",
     takes="the lock of the queue (`message_lock`)",
     within="90s",
-    invariants=(2, 13, 14),
+    invariants=(2, 13, 14, 15),
 )
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_when_a_consumer_of_a_queue_is_killed_others_handle_what_it_held_in_order(
-    tmp_path: Path, database: Database, number: int, healing: Healing
+    tmp_path: Path, database: Database, number: int, watch: Watch, healing: Healing
 ):
     """CC-6, IC-1, IC-4: effects are known by the message's id, which is the same at every delivery."""
     seed = SEED + number
     print(f"seed {seed} (again with BACKSTAY_TEST_SEED={seed})")
-    chance = Random(seed)
+    turns: list[tuple[float, int]] = watch.facts.planned(plan, seed)
     path = tmp_path / "effects"
     url = database.url
-    asyncio.run(send_all(url, chance))
+    asyncio.run(send_all(url, Random(seed)))
 
     children = [started(consume, url, path) for _ in range(CONSUMERS)]
     at_work = 0
-    for _ in range(KILLS):
-        time.sleep(chance.uniform(*LIFE))
+    for pause_seconds, victim in turns:
+        time.sleep(pause_seconds)
         at_work += len(Effects(path).count()) < MESSAGES
-        victim = chance.randrange(CONSUMERS)
         _kill(children[victim])
         children[victim] = started(consume, url, path)
     with healing():
@@ -129,6 +128,11 @@ def test_when_a_consumer_of_a_queue_is_killed_others_handle_what_it_held_in_orde
     for session in {session for session, _ in lines} - {"-"}:
         order = [one for own, one in lines if own == session]
         assert order == sorted(order), session
+
+
+def plan(chance: Random) -> list[tuple[float, int]]:
+    """After how long each kill comes, and who is killed."""
+    return [(chance.uniform(*LIFE), chance.randrange(CONSUMERS)) for _ in range(KILLS)]
 
 
 def _kill(child: BaseProcess) -> None:

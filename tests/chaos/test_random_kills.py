@@ -8,18 +8,17 @@ import time
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from random import Random, SystemRandom
+from random import Random
 
 import pytest
 
 from tests.chaos.account import Account
+from tests.chaos.matrix import FULL, SEED
 from tests.chaos.workload import place_and_finish, started
 from tests.support.databases import Database
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
-FULL = os.environ.get("BACKSTAY_TEST_CHAOS") == "full"
-SEED = int(os.environ.get("BACKSTAY_TEST_SEED") or SystemRandom().randrange(10**6))
 ROUNDS = 20 if FULL else 1
 
 ORDERS = 1_000

@@ -7,12 +7,13 @@ import os
 import signal
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import pytest
 
@@ -23,7 +24,7 @@ from tests.chaos.evidence import Body
 from tests.chaos.matrix import FULL, SEED, Healing, Part, Watch, failure
 from tests.chaos.service import Attempt, BusySite, now_micros
 from tests.chaos.trail import COMMIT_TIMES, TAKEN, WRITTEN, lay_trail, strays, trail_of
-from tests.chaos.workload import FORWARD, UNDOABLE, orders, serve, started
+from tests.chaos.workload import effects_of, ends_of, orders, serve, started
 from tests.support.databases import Database, PostgresDatabase, connect
 from tests.support.postgres import PostgresServer
 
@@ -62,6 +63,24 @@ def database(request: pytest.FixtureRequest) -> Iterator[Database]:
         yield PostgresDatabase(server, look)
 
 
+class Turn(NamedTuple):
+    """The orders that are placed before a kill, and who is killed."""
+
+    refused: list[bool]
+    victim: int
+
+
+def plan(chance: Random) -> list[Turn]:
+    return [
+        # One of each turn at least, so that there is something to undo whatever the seed.
+        Turn(
+            [number == 0 or chance.random() < REFUSED_SHARE for number in range(PER_KILL)],
+            chance.randrange(len(ROLES)),
+        )
+        for _ in range(KILLS)
+    ]
+
+
 class Crowd:
     """The processes of a site, of whom now and then one is killed, and another comes in its place."""
 
@@ -71,8 +90,7 @@ class Crowd:
         #: Who was killed, and when.
         self.killed: dict[int, int] = {}
 
-    def kill_one(self, chance: Random) -> None:
-        place = chance.randrange(len(ROLES))
+    def kill(self, place: int) -> None:
         victim = self._children[place]
         assert victim.pid is not None
         self.killed[victim.pid] = now_micros()
@@ -112,45 +130,46 @@ def _end(child: BaseProcess) -> None:
     heals="whoever is left, or comes, takes over: leases, fences and keys are all that they share",
     takes="`lease` + `supervisor_period` after the last death",
     within="120s",
-    invariants=(1, 2, 3, 5, 7, 13, 14, 16),
+    invariants=(1, 2, 3, 4, 5, 7, 13, 14, 15, 16),
 )
 async def test_when_schedulers_agents_and_supervisors_are_killed_again_and_again_every_effect_is_there_once(
     tmp_path: Path, database: Database, watch: Watch, healing: Healing
 ):
-    chance = Random(SEED)
     site = BusySite(tmp_path, database.url, SETTINGS, seed=SEED)
-    refused: dict[str, bool] = {}
+    turns: list[Turn] = watch.facts.planned(plan, SEED)
+    refused: list[bool] = []
     began = time.monotonic()
     async with orders(site.effects).client(database.url) as client:
         lay_trail(database)
         crowd = Crowd(site)
         waking = asyncio.create_task(crowd.have_the_stalled_go_on())
         try:
-            for _ in range(KILLS):
-                await place(client, refused, chance)
+            for turn in turns:
+                await place(client, len(refused), turn.refused)
+                refused += turn.refused
                 await asyncio.sleep(EVERY_SECONDS)
-                crowd.kill_one(chance)
+                crowd.kill(turn.victim)
             last_kill = time.monotonic()
             with healing():
-                await all_ended(client, refused)
+                await all_ended(client, ends_of(refused))
             took = time.monotonic() - last_kill
         finally:
             waking.cancel()
             crowd.end()
 
-    assert dict(database.rows("SELECT id, state FROM task")) == ends(refused), "nothing is lost"
+    assert dict(database.rows("SELECT id, state FROM task")) == ends_of(refused), "nothing is lost"
     assert database.rows(UNDER_WAY) == [], "nothing is stuck"
     assert database.rows("SELECT * FROM agent_request WHERE claimed_by IS NULL") == []
-    assert site.effects.done() == expected(refused), "each effect is there, and no other"
+    assert site.effects.done() == effects_of(refused), "each effect is there, and no other"
     asked = site.effects.asked()
-    assert {one.key for one in asked} == expected(refused)
+    assert {one.key for one in asked} == effects_of(refused)
     repeated = only_after_kills(asked, crowd.killed, database)
     as_recorded(asked, database)
     interrupted = site.effects.interrupted()
     # A handful of kills may miss every body; sixty of them do not.
     assert interrupted or not FULL, "no kill met a body at work"
     watch.facts.bodies = [Body("began", one.key, one.number, "shop", one.pid, one.at) for one in asked]
-    watch.facts.model = ends(refused)
+    watch.facts.model = ends_of(refused)
     trail = trail_of(database)
     assert strays(trail) == [], "one epoch writes at a time"
     lines = Counter(what for _, what in trail)
@@ -176,37 +195,22 @@ def test_a_write_under_an_epoch_that_is_over_or_has_not_begun_is_a_stray(trail, 
     assert strays(trail) == expected
 
 
-async def place(client: Client, refused: dict[str, bool], chance: Random) -> None:
-    for _ in range(PER_KILL):
-        number = len(refused)
-        is_refused = chance.random() < REFUSED_SHARE
-        order = {"number": number, "refused": is_refused}
-        refused[f"order-{number}"] = is_refused
+async def place(client: Client, first: int, refused: Sequence[bool]) -> None:
+    for number, one in enumerate(refused, first):
         while True:
             try:
-                await client.submit("order", order, id=f"order-{number}")
+                await client.submit("order", {"number": number, "refused": one}, id=f"order-{number}")
                 break
             except Unavailable:
                 continue
 
 
-async def all_ended(client: Client, refused: dict[str, bool]) -> None:
+async def all_ended(client: Client, ends: Mapping[str, str]) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
-        for one in refused:
+        for one, end in ends.items():
             while (task := await client.task(one)).state not in SETTLED:
                 await asyncio.sleep(0.05)
-            assert task.state in ("processed", "undone"), task
-
-
-def ends(refused: dict[str, bool]) -> dict[str, str]:
-    return {one: "undone" if is_refused else "processed" for one, is_refused in refused.items()}
-
-
-def expected(refused: dict[str, bool]) -> set[str]:
-    back = [*UNDOABLE, *(f"{key}/undo" for key in UNDOABLE)]
-    return {
-        f"{one}/{key}" for one, is_refused in refused.items() for key in (back if is_refused else FORWARD)
-    }
+            assert task.state == end, task
 
 
 def only_after_kills(asked: list[Attempt], killed: dict[int, int], database: Database) -> int:

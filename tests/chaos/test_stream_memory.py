@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -10,13 +9,13 @@ import pytest
 
 from backstay import Event
 from backstay.runtime import connected
+from tests.chaos.matrix import FULL
 from tests.chaos.stream_work import KEYS, STREAM, Place, ingest, reading
 from tests.chaos.workload import started
 from tests.support.databases import SqliteDatabase
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
-FULL = os.environ.get("BACKSTAY_TEST_CHAOS") == "full"
 WAITING = 1_000_000 if FULL else 200_000
 WATCHED_SECONDS = 30.0 if FULL else 3.0
 #: Ten a second: as many at a time, a second each.

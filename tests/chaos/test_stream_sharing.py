@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from random import Random, SystemRandom
+from random import Random
 
 import pytest
 
 from backstay.client import Client
 from backstay.domain.stream import GroupStanding
 from backstay.runtime import connected
+from tests.chaos.matrix import FULL, SEED
 from tests.chaos.stream_work import EVERY, PARTITIONS, STREAM, WINDOW, Place, event, reading, repeated, served
 from tests.chaos.workload import started
 from tests.support.databases import Database
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
-FULL = os.environ.get("BACKSTAY_TEST_CHAOS") == "full"
-SEED = int(os.environ.get("BACKSTAY_TEST_SEED") or SystemRandom().randrange(10**6))
 CHANGES = 20 if FULL else 6
 MEMBERS = 3
 #: Appended at a time, while members come and go.

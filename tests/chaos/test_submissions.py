@@ -39,21 +39,22 @@ OFTEN: dict[str, Any] = {"max_deliveries": 1_000}
     heals="the message, the caller's row and the task are one transaction: another process makes all of it",
     takes="the lock of the queue (`message_lock`)",
     within="120s",
-    invariants=(2, 5, 12, 14),
+    invariants=(2, 5, 12, 14, 15),
 )
 async def test_when_a_process_that_takes_submissions_is_killed_each_message_leaves_one_row_and_one_task(
     database: Database, watch: Watch, healing: Healing
 ):
-    chance = Random(SEED)
+    turns: list[tuple[float, int]] = watch.facts.planned(plan, SEED)
     make_orders(database)
     names = sorted(f"order-{number}" for number in range(ORDERS))
     await send(database, names)
 
     children = [started(database) for _ in range(PROCESSES)]
     kills = 0
-    while kills < KILLS and any(left(database)):
-        await asyncio.sleep(chance.uniform(*LIFE))
-        victim = chance.randrange(PROCESSES)
+    for pause_seconds, victim in turns:
+        if not any(left(database)):
+            break
+        await asyncio.sleep(pause_seconds)
         children[victim].kill()
         children[victim].join()
         kills += 1
@@ -77,6 +78,11 @@ async def test_when_a_process_that_takes_submissions_is_killed_each_message_leav
     # Each order was told to have been received, once, and nobody was set aside on the way.
     told = [name for (name,) in database.rows("SELECT id FROM message WHERE id LIKE '%:received:1'")]
     assert sorted(told) == sorted(f"{name}:received:1" for name in names)
+
+
+def plan(chance: Random) -> list[tuple[float, int]]:
+    """After how long each kill comes, and who is killed."""
+    return [(chance.uniform(*LIFE), chance.randrange(PROCESSES)) for _ in range(KILLS)]
 
 
 def half(database: Database) -> list[tuple[Any, ...]]:

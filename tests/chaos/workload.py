@@ -31,10 +31,14 @@ from backstay.store.postgres import PostgresStore
 from backstay.store.postgres.tables import Tables
 from backstay.store.postgres.url import address_of
 from backstay.store.sqlite import SqliteStore
+from tests.support.databases import Database
 
 #: The keys of an order's steps, and of those that are undone when it is refused.
 FORWARD = ("check:1", "1.reserve:1", "2.pack:1", "charge:1", "ship:1")
 UNDOABLE = ("check:1", "1.reserve:1", "2.pack:1")
+
+#: Of orders that a test does not draw, each so-manieth is refused: there is something to undo.
+REFUSED_EVERY = 3
 
 #: Few enough that a kill leaves few steps of unknown outcome, many enough that their commits mix.
 IN_FLIGHT = 50
@@ -135,6 +139,34 @@ def orders(effects: Effects) -> App:
         return [checked, *both, await charge(number, refused), await ship(number)]
 
     return app
+
+
+def is_refused(number: int) -> bool:
+    return number % REFUSED_EVERY == REFUSED_EVERY - 1
+
+
+def refusals(orders: int) -> list[bool]:
+    """Of so many orders, whether each is refused."""
+    return [is_refused(number) for number in range(orders)]
+
+
+def effects_of(refused: Sequence[bool]) -> set[str]:
+    """The keys under which these orders have an effect, and no other."""
+    back = [*UNDOABLE, *(f"{key}/undo" for key in UNDOABLE)]
+    return {
+        f"order-{number}/{key}" for number, one in enumerate(refused) for key in (back if one else FORWARD)
+    }
+
+
+def ends_of(refused: Sequence[bool]) -> dict[str, str]:
+    """How these orders end."""
+    return {f"order-{number}": "undone" if one else "processed" for number, one in enumerate(refused)}
+
+
+def ended(database: Database) -> int:
+    """How many orders have ended as one may."""
+    [(number,)] = database.rows("SELECT count(*) FROM task WHERE state IN ('processed', 'undone')")
+    return int(number)
 
 
 @dataclass(frozen=True)

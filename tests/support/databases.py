@@ -189,6 +189,8 @@ class PostgresDatabase(Database):
         now = PostgresDatabase(self.server, connect(self.server))
         now.schema = self.schema
         with closing(now.look):
+            # As on a file: who cannot look soon does not look.
+            now.look.execute("SET lock_timeout = '500ms'")
             now.look.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield now
 

@@ -46,10 +46,11 @@ class Spans:
     def way_to(self, name: str) -> list[str]:
         """The names from the topmost span down to this one, each of them the parent of the next."""
         known = {one.context.span_id: one for one in self.all}
-        way, above = [], self.named(name)[0]
-        while above is not None:
-            way.append(above.name)
-            above = known.get(above.parent.span_id) if above.parent is not None else None
+        span = self.named(name)[0]
+        way = [span.name]
+        while span.parent is not None and span.parent.span_id in known:
+            span = known[span.parent.span_id]
+            way.append(span.name)
         return way[::-1]
 
     def errors(self) -> dict[str, object]:
