@@ -143,11 +143,11 @@ class DronePlatform:
     # Its processes
 
     async def serve(
-        self, roles: str = EVERYTHING, *, application: str = APPLICATION, port: int = 0, **settings: str
+        self, roles: str = EVERYTHING, *, application: str = APPLICATION, port: str = "0", **settings: str
     ) -> Process:
         """One more process with these roles, once it is ready."""
         log = self.services.folder / f"process-{len(self.processes)}.log"
-        options = ["--roles", roles, "--store", STORE, "--port", str(port)]
+        options = ["--roles", roles, "--store", STORE, "--port", port]
         process = Process(
             [*_COMMAND, "serve", application, *options], log, self._environment({**SETTINGS, **settings})
         )

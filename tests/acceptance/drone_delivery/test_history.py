@@ -28,7 +28,7 @@ async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Dr
     """One whose delivery service tells the server what happens in it."""
     [port] = free_ports(1)
     async with drone_platform(tmp_path_factory.mktemp("platform"), told=f"http://{HOST}:{port}") as running:
-        await running.serve(port=port)
+        await running.serve(port=str(port))
         yield running
 
 

@@ -46,7 +46,7 @@ async def test_who_failed_with_what_is_on_the_queue_and_customer_and_operator_ar
             await platform.until(order, "undone")
             assert platform.held_for(order) == set()
         await platform.until(good, "processed")
-        assert sorted(waiting, key=lambda one: one["serviceName"]) == [
+        assert sorted(waiting, key=lambda one: str(one["serviceName"])) == [
             {
                 "deliveryRequest": {**suspended.request, "deliveryId": suspended.id},
                 "serviceName": "account",
