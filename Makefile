@@ -34,7 +34,7 @@ help: ## list the targets
 
 setup: $(VENV)/dev.stamp ## create .venv with everything needed for development
 
-demo: $(VENV)/run.stamp ## drone delivery in the terminal: five services, load, outages, reconciled
+demo: $(VENV)/run.stamp ## drone delivery in the terminal: six services, load, outages, reconciled
 	@$(VENV)/bin/backstay demo $(ARGS)
 
 test: setup ## run every test

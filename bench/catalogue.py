@@ -12,6 +12,7 @@ from bench import (
     beside_peers,
     branches,
     claim,
+    drone,
     five_steps,
     growth,
     idle_supervisor,
@@ -79,6 +80,9 @@ _ALL: Final = (
         "stream_to_workflow",
         "events over HTTP into five-step workflows, from the first to the last",
         on_each(stream_to_workflow.measure),
+    ),
+    Bench(
+        "drone", "deliveries by drone at scale, with and without kills, reconciled", on_each(drone.measure)
     ),
     Bench("replay", "a task with a journal of 1,000 steps, resumed before the last", on_each(replay.measure)),
     Bench("idle_supervisor", "a supervisor with nothing to do", on_each(idle_supervisor.measure)),

@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     spike.add_argument(
         "--seconds", type=_positive, help=f"of the load before the spike ({SPIKE_SECONDS}; ten minutes: 600)"
     )
-    plots = parser.add_argument_group("stream_to_workflow")
+    plots = parser.add_argument_group("stream_to_workflow, drone")
     plots.add_argument(
         "--plots", type=Path, metavar="FOLDER", help="draw what happened over time, as PNG, into this folder"
     )

@@ -23,5 +23,5 @@ class Options:
     fresh: bool = False
     #: For spike: how long the load before it lasts.
     seconds: int = SPIKE_SECONDS
-    #: For stream_to_workflow: the folder that its pictures go to; None: there are none.
+    #: For stream_to_workflow and drone: the folder that its pictures go to; None: there are none.
     plots: Path | None = None

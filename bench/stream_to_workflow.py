@@ -7,9 +7,7 @@ stream and from the store afterwards, to the last event.
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,21 +15,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from backstay.client import Client
-from backstay.domain.states import TaskState
-from backstay.store.base import TaskFilter
 from bench.databases import FOLDER, Database
 from bench.load import in_fresh_loop
-from bench.openloop.outcome import Fate, Outcome
+from bench.openloop.outcome import Outcome
 from bench.openloop.plan import Load, Phase
 from bench.openloop.process import generate_apart
 from bench.options import Options
 from bench.plots import draw
 from bench.progress import say
 from bench.streaming.apps import GROUP, STREAM, workflows
-from bench.streaming.course import Bucket, Course, Times, course_of
+from bench.streaming.course import Bucket, Course, course_of, part_of, whole_of
 from bench.streaming.events import Numbered, one_event
-from bench.streaming.reconcile import events_of
+from bench.streaming.following import came, done, until_done
 from bench.streaming.servers import FAST, Server, beside, serving
 
 #: The roles of the process that listens, and of another beside it.
@@ -49,13 +44,7 @@ SHORT_SECONDS: Final = 1.0
 SHORT_BUCKET_SECONDS: Final = 0.5
 SHORT_CONNECTIONS: Final = 8
 
-WHOLE: Final = "all of it"
-
-#: How long what is left may take once nothing comes in any more.
-_DRAIN_SECONDS_MAX: Final = 600.0
-_LOOK_EVERY_SECONDS: Final = 0.1
-_PAGE: Final = 1_000
-_OPEN: Final = (TaskState.PENDING, TaskState.PROCESSING, TaskState.WAITING)
+_decode: Final = msgspec.json.Decoder(Numbered).decode
 
 
 class Run(NamedTuple):
@@ -81,6 +70,7 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
     completed_per_second: float
     backlog: int
     p50_ms: float
+    p95_ms: float
     p99_ms: float
     accept_p99_ms: float | None = None
     not_accepted: int | None = None
@@ -135,56 +125,21 @@ def _load(server: Server, rate: int, *, short: bool) -> Load:
 
 async def _course(server: Server, outcome: Outcome, width: float) -> Course:
     async with workflows.client(store=server.store, streams=server.streams) as client:
-        await _until_done(client)
-        came, done = await _came(server.streams), await _done(client)
-    acknowledged = {number for number, fate in enumerate(outcome.fates) if fate == Fate.ACCEPTED}
-    if missing := acknowledged - came.keys():
+        await until_done(client, STREAM, GROUP)
+        arrivals = await came(server.streams, STREAM, _read)
+        ends = await done(client, arrivals.numbers)
+    if missing := outcome.acknowledged - arrivals.at.keys():
         raise RuntimeError(f"{len(missing):,} events were acknowledged and are not in the stream")
-    return course_of(came, done, width=width)
+    return course_of(arrivals.at, ends, width=width)
 
 
-async def _until_done(client: Client) -> None:
-    """Until the group has passed every event, and no task of them is open. Nothing comes in any more."""
-    deadline = time.monotonic() + _DRAIN_SECONDS_MAX
-    while time.monotonic() < deadline:
-        view = await client.streamroom.stream(STREAM)
-        passed = sum(one.checkpoint or 0 for one in view.groups if one.group == GROUP)
-        is_open = (await client.tasks(TaskFilter(states=_OPEN, limit=1))).items
-        if passed == sum(one.end for one in view.partitions) and not is_open:
-            return
-        await asyncio.sleep(_LOOK_EVERY_SECONDS)
-    raise RuntimeError(f"not all events were done within {_DRAIN_SECONDS_MAX:.0f} s")
-
-
-async def _came(streams: str) -> Times:
-    decode = msgspec.json.Decoder(Numbered).decode
-    return {int(decode(event.body).n): event.enqueued_at.timestamp() async for event in events_of(streams)}
-
-
-async def _done(client: Client) -> Times:
-    """When the tasks ended that did what they should; the number of the event is in the id."""
-    done: dict[int, float] = {}
-    before = None
-    while True:
-        page = await client.tasks(TaskFilter(states=(TaskState.PROCESSED,), before=before, limit=_PAGE))
-        done |= {int(task.id.rpartition("-")[2]): task.updated_at.timestamp() for task in page.items}
-        if page.next is None:
-            return done
-        before = int(page.next)
+def _read(body: bytes) -> tuple[int, str]:
+    number = _decode(body).n
+    return int(number), f"order-{number}"
 
 
 def _part(run: Run, bucket: Bucket) -> Flow:
-    return Flow(
-        store=run.store,
-        processes=run.processes,
-        rate=run.rate,
-        seconds=f"{bucket.begin:g} to {bucket.end:g}",
-        incoming_per_second=round(bucket.came / bucket.seconds, 1),
-        completed_per_second=round(bucket.done / bucket.seconds, 1),
-        backlog=bucket.backlog,
-        p50_ms=bucket.p50_ms,
-        p99_ms=bucket.p99_ms,
-    )
+    return Flow(store=run.store, processes=run.processes, rate=run.rate, **part_of(bucket))
 
 
 def _whole(run: Run, outcome: Outcome, course: Course) -> Flow:
@@ -193,14 +148,6 @@ def _whole(run: Run, outcome: Outcome, course: Course) -> Flow:
         store=run.store,
         processes=run.processes,
         rate=run.rate,
-        seconds=WHOLE,
-        incoming_per_second=round(phase.accepted_per_second, 1),
-        completed_per_second=round(course.done / course.seconds, 1),
-        backlog=max(bucket.backlog for bucket in course.buckets),
-        p50_ms=course.p50_ms,
-        p99_ms=course.p99_ms,
-        accept_p99_ms=phase.latencies.percentile_ms(99),
-        not_accepted=phase.not_accepted,
         not_completed=course.came - course.done,
-        drain_seconds=round(course.drain_seconds, 2),
+        **whole_of(course, phase),
     )

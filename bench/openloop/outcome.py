@@ -89,6 +89,11 @@ class Outcome:
         return sum(phase.accepted for phase in self.phases)
 
     @property
+    def acknowledged(self) -> set[int]:
+        """The numbers of the requests that were accepted."""
+        return {number for number, fate in enumerate(self.fates) if fate == Fate.ACCEPTED}
+
+    @property
     def not_accepted(self) -> int:
         return sum(phase.not_accepted for phase in self.phases)
 

@@ -17,7 +17,7 @@ from matplotlib import pyplot as plt
 
 INCHES = (9, 7)
 DOTS_PER_INCH = 110
-CAME, DONE, WAITS, SLOW = "#64809c", "#14283c", "#d98c21", "#d1242f"
+CAME, DONE, WAITS, SLOWER, SLOW = "#64809c", "#14283c", "#d98c21", "#b8860b", "#d1242f"
 
 
 def main() -> None:
@@ -35,6 +35,7 @@ def main() -> None:
         "ms",
         {
             "from arrival to done, p50": (lambda one: one["p50_ms"], DONE),
+            "p95": (lambda one: one["p95_ms"], SLOWER),
             "p99": (lambda one: one["p99_ms"], SLOW),
         },
     )

@@ -6,8 +6,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
+from bench.openloop.outcome import Tally
 from bench.points import milliseconds, percentile
+
+#: What a row is called that tells of the whole time.
+WHOLE: Final = "all of it"
 
 #: By the number of an event: an instant, in seconds.
 Times = Mapping[int, float]
@@ -23,6 +28,7 @@ class Bucket:
     done: int
     backlog: int
     p50_ms: float
+    p95_ms: float
     p99_ms: float
 
     @property
@@ -40,6 +46,7 @@ class Course:
     seconds: float
     drain_seconds: float
     p50_ms: float
+    p95_ms: float
     p99_ms: float
 
 
@@ -55,6 +62,7 @@ def course_of(came: Times, done: Times, *, width: float) -> Course:
         seconds=end - first,
         drain_seconds=end - last,
         p50_ms=_percentile_ms(latencies.values(), 50),
+        p95_ms=_percentile_ms(latencies.values(), 95),
         p99_ms=_percentile_ms(latencies.values(), 99),
     )
 
@@ -79,6 +87,7 @@ def _buckets(
                 done=len(ends[place]),
                 backlog=backlog,
                 p50_ms=_percentile_ms(ends[place], 50),
+                p95_ms=_percentile_ms(ends[place], 95),
                 p99_ms=_percentile_ms(ends[place], 99),
             )
         )
@@ -88,3 +97,35 @@ def _buckets(
 def _percentile_ms(latencies: Iterable[float], percent: int) -> float:
     ordered = sorted(latencies)
     return milliseconds(percentile(ordered, percent)) if ordered else 0.0
+
+
+# As a row of a table
+
+
+def part_of(bucket: Bucket) -> dict[str, Any]:
+    """What happened in a part of the time."""
+    return {
+        "seconds": f"{bucket.begin:g} to {bucket.end:g}",
+        "incoming_per_second": round(bucket.came / bucket.seconds, 1),
+        "completed_per_second": round(bucket.done / bucket.seconds, 1),
+        "backlog": bucket.backlog,
+        **_latencies(bucket),
+    }
+
+
+def whole_of(course: Course, phase: Tally) -> dict[str, Any]:
+    """The same of all of it, with what became of the requests: there the backlog is the greatest."""
+    return {
+        "seconds": WHOLE,
+        "incoming_per_second": round(phase.accepted_per_second, 1),
+        "completed_per_second": round(course.done / course.seconds, 1),
+        "backlog": max(bucket.backlog for bucket in course.buckets),
+        **_latencies(course),
+        "accept_p99_ms": phase.latencies.percentile_ms(99),
+        "not_accepted": phase.not_accepted,
+        "drain_seconds": round(course.drain_seconds, 2),
+    }
+
+
+def _latencies(of: Bucket | Course) -> dict[str, float]:
+    return {"p50_ms": of.p50_ms, "p95_ms": of.p95_ms, "p99_ms": of.p99_ms}

@@ -65,16 +65,16 @@ def compared(fates: Bytes, counts: Bytes, *, lines: int) -> Reconciled:
     return Reconciled(acknowledged, lost, doubled, unsaid)
 
 
-async def events_of(streams: str) -> AsyncIterator[EventRecord]:
-    """All that is in the stream, one partition after the other."""
+async def events_of(streams: str, stream: str = STREAM) -> AsyncIterator[EventRecord]:
+    """All that is in a stream, one partition after the other."""
     log = EmbeddedLog(streams)
     await log.open()
     try:
-        for partition in range((await log.stream(STREAM)).partitions):
+        for partition in range((await log.stream(stream)).partitions):
             start = 0
             while True:
                 found = await log.read(
-                    STREAM, partition, start=start, limit=READ_MAX, bytes_max=READ_BYTES_MAX
+                    stream, partition, start=start, limit=READ_MAX, bytes_max=READ_BYTES_MAX
                 )
                 if not found.events:
                     break

@@ -17,7 +17,12 @@ DEFAULT_PORTS: Final = {
 
 
 def url_of(service: str) -> str:
-    return os.environ.get(url_variable(service), f"http://127.0.0.1:{DEFAULT_PORTS[service]}")
+    """Raises ValueError where somebody meant to say it, and did not."""
+    variable = url_variable(service)
+    url = os.environ.get(variable, f"http://127.0.0.1:{DEFAULT_PORTS[service]}")
+    if not url.strip():
+        raise ValueError(f"{variable} is empty; give the address of the {service} service, or leave it out")
+    return url
 
 
 def url_variable(service: str) -> str:

@@ -28,11 +28,13 @@ async def test_who_submits_is_told_to_the_end(names: dict[str, Any], sqlite_data
     async with names["app"].run(sqlite_database.url):
         kite = await names["watched"]("kite")
         anvil = await names["watched"]("anvil")
+        [failure] = await names["failures"].receive(max=10)
 
-    [shown] = [json.loads(block) for block in PAGE.blocks("json")]
+    shown, report = [json.loads(block) for block in PAGE.blocks("json")]
     assert [one["status"] for one in kite] == ["received", "started", "completed"]
     assert kite[-1] | {"at": shown["at"]} == shown
     assert anvil[-1]["error"]["message"] == "too heavy"
+    assert failure.body == report
 
 
 async def test_on_sqlite_a_message_becomes_a_row_and_a_task(

@@ -233,6 +233,7 @@ def test_help_lists_every_bench_with_a_line(tmp_path):
         "ndjson",
         "reading",
         "stream_to_workflow",
+        "drone",
         "back_ends",
         "idle_supervisor",
         "next_after",

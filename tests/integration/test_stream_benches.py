@@ -7,11 +7,13 @@ import pytest
 from backstay.clock import SystemClock
 from backstay.domain.stream import NewEvent, Stream
 from backstay.messaging.embedded import EmbeddedLog
+from bench.drone import SHORT_RUNS, SHORT_SECONDS
 from bench.ingest import WARM_UP, phases
 from bench.load import in_fresh_loop
 from bench.openloop.outcome import Fate
-from bench.stream_to_workflow import PROCESSES, WHOLE
+from bench.stream_to_workflow import PROCESSES
 from bench.streaming.apps import STREAM
+from bench.streaming.course import WHOLE
 from bench.streaming.reconcile import Reconciled, reconcile
 from bench.streaming.servers import BARE, OURS, PLAIN
 from tests.support.benches import SHORT, document_of, run_bench
@@ -99,6 +101,22 @@ def test_what_came_in_and_what_was_done_is_told_for_each_part_of_the_time_and_fo
     assert parts[-1]["backlog"] == 0
     assert whole["backlog"] == max(part["backlog"] for part in parts)
     assert whole["p50_ms"] >= 250, "five steps take 50 ms each"
+
+
+def test_deliveries_are_followed_from_the_request_to_the_books_also_where_processes_are_killed(tmp_path):
+    rows = rows_of(tmp_path, "drone")
+
+    for run in SHORT_RUNS:
+        *parts, whole = [row for row in rows if row["back_ends"] == run.back_ends]
+        assert (whole["seconds"], whole["kills"]) == (WHOLE, run.kills)
+        assert whole["failed"] == whole["lost"] == 0
+        assert whole["orphaned"] in (0, None)
+        assert whole["duplicates"] in (0, None)
+        assert 0 < whole["p50_ms"] <= whole["p95_ms"] <= whole["p99_ms"]
+        assert parts[-1]["backlog"] == 0
+        wanted = run.rate * SHORT_SECONDS
+        assert sum(part["completed_per_second"] for part in parts) * 0.5 >= wanted - whole["not_accepted"]
+        assert run.kills or whole["not_accepted"] == 0
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The drone delivery as it is run: five services and the processes that serve the application, on one store.
+"""The drone delivery as it is run: its services and the processes that serve the application, on one store.
 
 Whoever tests it stands where a customer, an operator or the staff of a service would: at HTTP, at the command
 line, and at the services' own files.
@@ -35,6 +35,7 @@ from tests.support.serving import JSON, Answer
 Value = TypeVar("Value")
 
 APPLICATION = "drone_delivery.app:app"
+SUPERVISOR = "drone_delivery.supervisor:app"
 STORE = "sqlite:///store.db"
 API = "api"
 EVERYTHING = "api,ingest,scheduler,agents,supervisor"
@@ -59,6 +60,7 @@ _PATHS = {
     "third-party": "/api/thirdpartydeliveries/",
     "drone": "/api/dronedeliveries/",
     "delivery": "/api/deliveries/",
+    "history": "/api/deliveryhistory/",
 }
 
 _ROOT = Path(__file__).parents[2]
@@ -140,12 +142,14 @@ class DronePlatform:
 
     # Its processes
 
-    async def serve(self, roles: str = EVERYTHING, **settings: str) -> Process:
+    async def serve(
+        self, roles: str = EVERYTHING, *, application: str = APPLICATION, port: str = "0", **settings: str
+    ) -> Process:
         """One more process with these roles, once it is ready."""
         log = self.services.folder / f"process-{len(self.processes)}.log"
-        options = ["--roles", roles, "--store", STORE, "--port", "0"]
+        options = ["--roles", roles, "--store", STORE, "--port", port]
         process = Process(
-            [*_COMMAND, "serve", APPLICATION, *options], log, self._environment({**SETTINGS, **settings})
+            [*_COMMAND, "serve", application, *options], log, self._environment({**SETTINGS, **settings})
         )
         self.processes.append(process)
         await asyncio.to_thread(process.until_ready)
@@ -352,11 +356,16 @@ class DronePlatform:
 
 
 @asynccontextmanager
-async def drone_platform(folder: Path, names: Iterable[str] = SERVICES) -> AsyncIterator[DronePlatform]:
-    """The services called ``names``, with their files in ``folder``; nobody serves the application yet."""
+async def drone_platform(
+    folder: Path, names: Iterable[str] = SERVICES, *, told: str | None = None
+) -> AsyncIterator[DronePlatform]:
+    """The services called ``names``, with their files in ``folder``; nobody serves the application yet.
+
+    ``told``: the address of a server, there or yet to come, that is told what happens in them.
+    """
     timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
     async with (
-        services_running(folder, names) as services,
+        services_running(folder, names, told=told) as services,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=_CONNECTIONS), timeout=timeout) as session,
     ):
         platform = DronePlatform(services, session)

@@ -28,8 +28,9 @@ _ROOT = Path(__file__).parents[2]
 class Services:
     """Services that run, by name; each can be killed and started again on its port and its file."""
 
-    def __init__(self, folder: Path, names: Iterable[str]) -> None:
+    def __init__(self, folder: Path, names: Iterable[str], *, told: str | None = None) -> None:
         self.folder = folder
+        self._told = {} if told is None else {"BACKSTAY_URL": told}
         self.ports = dict(zip(names, free_ports(len(SERVICES)), strict=False))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -92,7 +93,7 @@ class Services:
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 command(name, port=self.ports[name], database=self.folder / f"{name}.db"),
-                env=child_environment(),
+                env={**child_environment(), **self._told},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -118,9 +119,11 @@ class Services:
 
 
 @asynccontextmanager
-async def services_running(folder: Path, names: Iterable[str] = SERVICES) -> AsyncIterator[Services]:
+async def services_running(
+    folder: Path, names: Iterable[str] = SERVICES, *, told: str | None = None
+) -> AsyncIterator[Services]:
     """Services with their files in ``folder``, all of them unless ``names`` says which."""
-    services = Services(folder, names)
+    services = Services(folder, names, told=told)
     try:
         await services.start_all()
         yield services

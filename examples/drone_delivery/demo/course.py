@@ -18,7 +18,7 @@ from drone_delivery.demo.afresh import NotAfresh, begin_afresh
 from drone_delivery.demo.kills import kill_now_and_then
 from drone_delivery.demo.load import Load, LoadFailed
 from drone_delivery.demo.plan import Plan
-from drone_delivery.demo.processes import Processes, ProcessFailed
+from drone_delivery.demo.processes import DemoProcesses, ProcessFailed
 from drone_delivery.demo.reconcile import Report, reconcile
 from drone_delivery.demo.scene import Phase, Scene
 from drone_delivery.demo.screen import Screen
@@ -43,7 +43,7 @@ async def run(plan: Plan, screen: Screen, chance: Random) -> Report:
     try:
         chosen = ports.choose(plan.port, len(DEFAULT_PORTS), chance)
         await begin_afresh(plan)
-        processes = Processes(chosen, plan=plan)
+        processes = DemoProcesses(chosen, plan=plan)
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             demo = Demo(plan, processes, session, screen=screen, chance=chance)
@@ -70,7 +70,7 @@ class Demo:
     def __init__(
         self,
         plan: Plan,
-        processes: Processes,
+        processes: DemoProcesses,
         session: aiohttp.ClientSession,
         *,
         screen: Screen,

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -125,27 +125,11 @@ class Process:
 class Processes:
     """All of them; stopped at the latest when the context is left."""
 
-    def __init__(self, ports: Sequence[int], *, plan: Plan) -> None:
-        port, *others = ports
-        self.server_url = f"http://{HOST}:{port}"
-        self.service_ports = dict(zip(DEFAULT_PORTS, others, strict=True))
-        self.service_urls = {name: f"http://{HOST}:{other}" for name, other in self.service_ports.items()}
-        self.folder = plan.folder
-        # Not on a command line, where everybody on the machine could read the store's password.
-        environment = {
-            # How breakers stand is told with every heartbeat: often enough to be watched.
-            "BACKSTAY_HEARTBEAT": os.environ.get("BACKSTAY_HEARTBEAT", "1s"),
-            "BACKSTAY_STORE": plan.store,
-            "BACKSTAY_STREAMS": plan.streams,
-            # Where the delivery service tells what happens.
-            "BACKSTAY_URL": self.server_url,
-            **{url_variable(name): url for name, url in self.service_urls.items()},
-        }
-        recipes = [*_services(self.service_ports, self.folder), *_backstays(port)]
-        self._all = {
-            recipe.name: Process(recipe, environment=environment, log=self.folder / f"{recipe.name}.log")
-            for recipe in recipes
-        }
+    def __init__(self, recipes: Iterable[Recipe], *, environment: Mapping[str, str], folder: Path) -> None:
+        self.folder = folder
+        self._all = [
+            Process(recipe, environment=environment, log=folder / f"{recipe.name}.log") for recipe in recipes
+        ]
 
     def __enter__(self) -> Self:
         return self
@@ -156,7 +140,7 @@ class Processes:
         self._stop(within_seconds=STOP_SECONDS if kind is None else HURRY_SECONDS)
 
     def __iter__(self) -> Iterator[Process]:
-        return iter(self._all.values())
+        return iter(self._all)
 
     def check(self) -> None:
         """Raises ProcessFailed when one of them ended by itself."""
@@ -190,6 +174,28 @@ class Processes:
         deadline = time.monotonic() + within_seconds
         for process in self:
             process.wait_until_stopped(deadline)
+
+
+class DemoProcesses(Processes):
+    """Those of the demo, at ``ports``: the first is the server's."""
+
+    def __init__(self, ports: Sequence[int], *, plan: Plan) -> None:
+        port, *others = ports
+        self.server_url = f"http://{HOST}:{port}"
+        self.service_ports = dict(zip(DEFAULT_PORTS, others, strict=True))
+        self.service_urls = {name: f"http://{HOST}:{other}" for name, other in self.service_ports.items()}
+        # Not on a command line, where everybody on the machine could read the store's password.
+        environment = {
+            # How breakers stand is told with every heartbeat: often enough to be watched.
+            "BACKSTAY_HEARTBEAT": os.environ.get("BACKSTAY_HEARTBEAT", "1s"),
+            "BACKSTAY_STORE": plan.store,
+            "BACKSTAY_STREAMS": plan.streams,
+            # Where the delivery service tells what happens.
+            "BACKSTAY_URL": self.server_url,
+            **{url_variable(name): url for name, url in self.service_urls.items()},
+        }
+        recipes = [*_services(self.service_ports, plan.folder), *_backstays(port)]
+        super().__init__(recipes, environment=environment, folder=plan.folder)
 
 
 async def _answers(url: str | None, session: aiohttp.ClientSession) -> bool:

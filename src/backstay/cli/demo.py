@@ -56,7 +56,7 @@ def demo(
     no_load: NoLoadOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the drone delivery application: five services, a server, two workers, and customers.
+    """Run the drone delivery application: its services, a server, two workers, and customers.
 
     Services are slow and fail now and then, and one is down for ten seconds
     each minute. Ctrl-C lets everything that was accepted come to its end.

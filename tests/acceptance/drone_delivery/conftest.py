@@ -12,7 +12,7 @@ from tests.support.drone_platform import DronePlatform, drone_platform
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DronePlatform]:
-    """Five services and one process with every role."""
+    """The services and one process with every role."""
     async with drone_platform(tmp_path_factory.mktemp("platform")) as running:
         await running.serve()
         yield running

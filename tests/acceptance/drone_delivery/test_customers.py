@@ -81,6 +81,18 @@ async def test_a_delivery_that_nobody_asked_for_is_not_found(
     assert answer.detail == "there is no such delivery"
 
 
+async def test_whoever_watches_is_told_that_all_of_it_is_up(platform: DronePlatform):
+    """DD-04, DD-23."""
+    addresses = [
+        *(f"{platform.url}{path}" for path in ("/api/probe", "/healthz", "/readyz")),
+        *(f"{platform.services.url(name)}/healthz" for name in platform.services.ports),
+    ]
+
+    answers = [await platform.ask("GET", address) for address in addresses]
+
+    assert [answer.status for answer in answers] == [200] * len(addresses)
+
+
 async def test_who_asks_while_the_delivery_service_is_away_is_told_to_come_back(platform: DronePlatform):
     order = await platform.place(new_request())
     await platform.until(order, "processed")

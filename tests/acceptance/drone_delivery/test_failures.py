@@ -58,8 +58,8 @@ async def test_a_drone_whose_answer_is_lost_is_asked_for_again_and_is_the_same_o
     assert call.times >= 2
 
 
-async def test_a_drone_step_that_is_replayed_after_kill_minus_nine_ends_with_the_same_drone(tmp_path: Path):
-    """DX-08."""
+async def test_a_step_that_is_replayed_after_kill_minus_nine_finds_what_it_had_made(tmp_path: Path):
+    """DX-08: the same drone. DX-09: a delivery that is there already is no failure."""
     async with drone_platform(tmp_path) as platform:
         first = await platform.serve(**SHORT_LEASE)
         async with platform.disturbed("drone", latency_ms=SLOW):
@@ -68,13 +68,26 @@ async def test_a_drone_step_that_is_replayed_after_kill_minus_nine_ends_with_the
 
             first.kill()  # The drone is assigned, and the answer on its way.
 
-        await platform.serve(**SHORT_LEASE)
+        second = await platform.serve(**SHORT_LEASE)
         await platform.until(order, "processed")
         assert assignments_of(platform, order) == [assigned]
         assert assigned.times == 1
         assert (await platform.get(f"/api/deliveries/{order.id}")).json["droneId"] == assigned.drone_id
         [call] = platform.calls("drone", order.id)
         assert (call.key, call.times) == (f"{order.id}/schedule_drone:1", 2)
+
+        async with platform.disturbed("delivery", latency_ms=SLOW):
+            order = await platform.place(new_request())
+            await until_made(platform, order)
+
+            second.kill()  # It is made: 201 is on its way to nobody, and whoever asks again gets 204.
+
+        await platform.serve(**SHORT_LEASE)
+        await platform.until(order, "processed")
+        [made] = [one for one in platform.books().deliveries if one.id == order.id]
+        assert made.times_created == 1
+        [call] = platform.calls("delivery", order.id)
+        assert (call.key, call.times) == (f"{order.id}/create_delivery:1", 2)
 
 
 async def test_the_third_party_is_asked_under_the_same_id_and_key_at_every_attempt(platform: DronePlatform):
@@ -174,6 +187,13 @@ async def until_assigned(platform: DronePlatform, order: Order) -> Assignment:
 
     [assignment] = await eventually(look, bool, what=f"a drone for {order.id}")
     return assignment
+
+
+async def until_made(platform: DronePlatform, order: Order) -> None:
+    async def look() -> bool:
+        return any(one.id == order.id for one in platform.books().deliveries)
+
+    await eventually(look, bool, what=f"delivery {order.id} on record")
 
 
 def assignments_of(platform: DronePlatform, order: Order) -> list[Assignment]:

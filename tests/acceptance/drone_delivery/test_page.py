@@ -9,7 +9,7 @@ from tests.support.pages import Page, Shell
 from tests.support.ports import free_ports
 
 PAGE = Page("drone-delivery.md")
-PORTS = ("8080", "8081", "8082", "8083", "8084", "8085")
+PORTS = ("8080", "8081", "8082", "8083", "8084", "8085", "8086")
 
 
 def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path):

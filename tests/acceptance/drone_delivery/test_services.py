@@ -57,6 +57,7 @@ def caller(services: Services) -> Caller:
 
 
 async def test_an_account_is_active_until_somebody_says_otherwise(caller: Caller):
+    """DD-21."""
     path = f"/api/account/{new_id()}"
 
     unknown = await caller.ask("account", "GET", path)
@@ -76,6 +77,7 @@ async def test_an_account_is_active_until_somebody_says_otherwise(caller: Caller
 
 
 async def test_a_package_is_created_replaced_and_read(caller: Caller):
+    """DD-14, DD-15."""
     thing_id = new_id()
 
     created = await caller.put("package", thing_id)
@@ -88,6 +90,7 @@ async def test_a_package_is_created_replaced_and_read(caller: Caller):
 
 
 async def test_a_package_may_leave_its_id_to_the_path(caller: Caller):
+    """DD-14."""
     thing_id = new_id()
     body = thing("package", thing_id)
     del body["id"]
@@ -97,7 +100,23 @@ async def test_a_package_may_leave_its_id_to_the_path(caller: Caller):
     assert (created.status, created.json) == (201, thing("package", thing_id))
 
 
+async def test_a_package_without_an_id_is_given_one_and_under_one_key_the_same(caller: Caller):
+    """DD-14."""
+    body = thing("package", "")
+    del body["id"]
+    key = new_id()
+
+    first = await caller.ask("package", "PUT", "/api/packages", body, key=key)
+    again = await caller.ask("package", "PUT", "/api/packages", body, key=key)
+    other = await caller.ask("package", "PUT", "/api/packages", body)
+
+    assert [first.status, again.status, other.status] == [201, 204, 201]
+    assert first.json["id"] != other.json["id"]
+    assert (await caller.get("package", first.json["id"])).json == first.json
+
+
 async def test_a_cancelled_package_is_gone(caller: Caller):
+    """DD-15."""
     thing_id = new_id()
     await caller.put("package", thing_id)
 
@@ -123,6 +142,7 @@ async def test_a_cancelled_package_is_gone(caller: Caller):
 async def test_an_external_carrier_is_needed_beyond_the_range_of_a_drone(
     caller: Caller, dropoff: dict[str, float], required: bool
 ):
+    """DD-22."""
     thing_id = new_id()
 
     asked = await caller.put("third-party", thing_id, dropoff=dropoff)
@@ -133,6 +153,7 @@ async def test_an_external_carrier_is_needed_beyond_the_range_of_a_drone(
 
 
 async def test_a_third_party_check_is_replaced_under_the_same_id_and_cancelled(caller: Caller):
+    """DD-22."""
     thing_id = new_id()
     await caller.put("third-party", thing_id, dropoff=NEAR)
 
@@ -150,7 +171,7 @@ async def test_a_third_party_check_is_replaced_under_the_same_id_and_cancelled(c
 
 
 async def test_a_delivery_that_asks_again_gets_the_same_drone(caller: Caller, services: Services):
-    """DX-08: whoever repeats a PUT after a lost answer must not send out a second drone."""
+    """DD-18, DX-08: whoever repeats a PUT after a lost answer must not send out a second drone."""
     thing_id = new_id()
 
     first = await caller.put("drone", thing_id, key=f"{thing_id}/drone")
@@ -166,6 +187,7 @@ async def test_a_delivery_that_asks_again_gets_the_same_drone(caller: Caller, se
 
 
 async def test_no_two_deliveries_have_one_drone_and_a_released_one_flies_again(caller: Caller):
+    """DD-18, DD-19."""
     ids = [new_id() for _ in range(10)]
 
     answers = await asyncio.gather(*(caller.put("drone", each) for each in ids))
@@ -184,6 +206,7 @@ async def test_no_two_deliveries_have_one_drone_and_a_released_one_flies_again(c
 
 
 async def test_a_delivery_is_created_once_however_often_it_is_put(caller: Caller, services: Services):
+    """DX-07, DD-05, DD-06."""
     thing_id = new_id()
 
     created = await caller.put("delivery", thing_id)
@@ -201,6 +224,7 @@ async def test_a_delivery_is_created_once_however_often_it_is_put(caller: Caller
 
 
 async def test_a_delivery_tells_its_owner_and_where_it_stands(caller: Caller):
+    """DD-07, DD-08."""
     thing_id = new_id()
     await caller.put("delivery", thing_id)
 
@@ -217,6 +241,7 @@ async def test_a_delivery_tells_its_owner_and_where_it_stands(caller: Caller):
 
 
 async def test_a_cancelled_delivery_still_answers_and_says_so(caller: Caller, services: Services):
+    """DD-10."""
     thing_id = new_id()
     await caller.put("delivery", thing_id)
 
@@ -231,6 +256,7 @@ async def test_a_cancelled_delivery_still_answers_and_says_so(caller: Caller, se
 
 @pytest.mark.parametrize("part", ["", "/owner", "/status"])
 async def test_a_delivery_that_was_never_created_is_not_found(caller: Caller, part: str):
+    """DD-06, DD-07, DD-08."""
     missing = await caller.get("delivery", new_id(), part)
 
     assert missing.status == 404

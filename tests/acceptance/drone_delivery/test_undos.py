@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -136,6 +137,36 @@ async def test_undos_outlast_an_outage_of_the_service_at_which_they_undo(platfor
 
     await platform.until(order, "undone")
     assert platform.held_for(order) == set()
+
+
+async def test_what_a_carrier_was_booked_for_waits_for_a_person_and_then_nothing_is_left(
+    platform: DronePlatform,
+):
+    """CT-9: an undo that nobody but a person can do, beside one that is done by itself."""
+    order = Order(str(uuid.uuid4()), new_request(**TOO_FAR), location="")
+    refused = await platform.ask("DELETE", platform.at("delivery", order.id))
+    assert refused.status == 404  # and from now on it cannot be made
+    task = {"workflow": "deliver_by_carrier", "input": {**order.request, "deliveryId": order.id}}
+
+    asked = await platform.ask("POST", f"{platform.url}/v1/tasks", task | {"id": order.id})
+
+    assert asked.status == 202, asked
+    await platform.until_step(order, "book_carrier", holds=is_in("undoing"))
+    await platform.until_step(order, "create_package", holds=is_in("undone"))
+    assert (await platform.task(order))["state"] == "undoing"
+    [alert] = [one for one in await alerts(platform) if one["task_id"] == order.id]
+    assert (alert["kind"], alert["step"]) == ("undo_manual", "book_carrier:1")
+
+    await platform.type("tasks", "complete-step", order.id, "book_carrier:1", "--reason", "called")
+
+    await platform.until(order, "undone")
+    assert (await states(platform, order))["book_carrier"] == "undone"
+    assert platform.held_for(order) == set()
+
+
+async def alerts(platform: DronePlatform) -> list[Any]:
+    items: list[Any] = (await platform.get("/v1/alerts?limit=1000")).json["items"]
+    return items
 
 
 def is_in(state: str) -> Callable[[Any], bool]:
