@@ -29,8 +29,8 @@ LOOK: Final = 1_000
 PAGE: Final = 200
 
 # After each look and each transaction, so many times as long as it took, and so long at least: it is at work
-# for a fifth of the time at most.
-REST: Final = 4
+# for a tenth of the time at most, which is what it may cost whoever has the store busy.
+REST: Final = 9
 REST_SECONDS_LEAST: Final = 0.01
 
 #: Told now and then: what is being walked over, how far the walk has got, how many have gone.
