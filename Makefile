@@ -37,7 +37,8 @@ setup: $(VENV)/dev.stamp ## create .venv with everything needed for development
 demo: $(VENV)/run.stamp ## drone delivery in the terminal: six services, load, outages, reconciled
 	@$(VENV)/bin/backstay demo $(ARGS)
 
-test: setup ## run every test
+test: setup ## run every test; installs Chromium for those of the console, where it can
+	@$(PY) tools/chromium.py
 	@$(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 check: setup ## format, lint, types, contracts, unit tests: under a minute

@@ -17,8 +17,6 @@ import msgspec
 import uvicorn
 import uvloop
 
-from backstay.api import bodies
-from backstay.api.access import Visitor, is_allowed
 from backstay.api.application import secured
 from backstay.api.fast_lane import BODY_BYTES_MAX
 from backstay.api.occupancy import Places
@@ -32,6 +30,8 @@ from backstay.messaging.embedded import EmbeddedLog
 from backstay.runtime.http import BACKLOG
 from backstay.runtime.interpreter import set_up_for_roles
 from backstay.settings import Settings
+from backstay.web import bodies
+from backstay.web.access import Visitor, is_allowed
 from bench.streaming.apps import STREAM
 
 Message = MutableMapping[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -13,18 +13,23 @@ from backstay.domain.alert import Alert, AlertKind
 from backstay.domain.audit import Entry
 from backstay.domain.control import Controls, Subject
 from backstay.domain.lease import is_stale
-from backstay.domain.step import StepKind, StepRecord
-from backstay.domain.task import OURS, check_id
+from backstay.domain.legal import legal_moves
+from backstay.domain.step import StepKind, StepRecord, in_order_of_beginning
+from backstay.domain.task import OURS, TaskRecord, check_id
 from backstay.domain.undo import is_manual, tried_again, undo_plan
 from backstay.domain.why import Reason, Surroundings, explain
+from backstay.searching import newest, search
 from backstay.settings import Settings
-from backstay.store.base import InstanceRecord, Store, TaskFilter
+from backstay.store.base import InstanceRecord, Listener, Store, TaskFilter
 from backstay.store.records import AlertFilter, AuditFilter, TaskNumber
 from backstay.views import (
     AgentInstance,
     AgentView,
+    Insight,
     Page,
     PlannedUndo,
+    RoundView,
+    Search,
     Step,
     SupervisorView,
     Task,
@@ -32,6 +37,7 @@ from backstay.views import (
     UndoPlan,
     WorkflowView,
     listed_view,
+    round_view,
     step_view,
     supervisor_view,
     task_view,
@@ -81,10 +87,37 @@ class Onlooker:
         page, before = _cut(found, wanted.limit)
         return Page([listed_view(task) for task in page], None if before is None else str(before.key))
 
+    async def search(self, wanted: TaskFilter, *, error_text: str | None = None) -> Search:
+        """As ``tasks``, in bounded time, whatever is wanted: what is met rarely may take several pages.
+
+        With ``error_text`` only tasks whose error holds it, in letters of either case.
+        """
+        found = await search(self._store, wanted, error_text=error_text, clock=self._clock)
+        items = [listed_view(task) for task in found.tasks]
+        return Search(items, None if found.before is None else str(found.before), is_cut=found.is_cut)
+
+    async def newest(self) -> int:
+        """The number of the newest task: it tells how many came in since another time."""
+        return await newest(self._store)
+
     async def why(self, task_id: str) -> Reason:
         """What the task waits for, in one sentence, and the command that would move it."""
         task = await self._store.task(check_id(task_id))
+        return await self._reason(task, await self._store.steps(task_id))
+
+    async def insight(self, task_id: str) -> Insight:
+        """All that there is to see of a task. Raises UnknownTask."""
+        task = await self._store.task(check_id(task_id))
         steps = await self._store.steps(task_id)
+        return Insight(
+            record=task,
+            task=task_view(task),
+            steps=in_order_of_beginning(steps),
+            reason=await self._reason(task, steps),
+            moves=legal_moves(task, steps, now=self._clock.now()),
+        )
+
+    async def _reason(self, task: TaskRecord, steps: list[StepRecord]) -> Reason:
         live = await self._live()
         around = Surroundings(
             now=self._clock.now(),
@@ -150,6 +183,10 @@ class Onlooker:
         """The processes that live."""
         return await self._live()
 
+    async def rounds(self, *, limit: int) -> list[RoundView]:
+        """The last rounds of the supervisor, newest first; of idle ones in a row only the last is kept."""
+        return [round_view(one) for one in await self._store.supervision.rounds(limit=limit)]
+
     async def supervisor(self) -> SupervisorView:
         supervision = self._store.supervision
         return supervisor_view(await supervision.leader(), await supervision.rounds(limit=1))
@@ -172,6 +209,10 @@ class Onlooker:
         found = await self._store.records.audit(_one_more(wanted))
         page, before = _cut(found, wanted.limit)
         return Page(page, None if before is None else str(before.id))
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call ``listener`` after each commit that changed something; returns how to stop that."""
+        return self._store.listen(listener)
 
     async def tokens(self) -> list[TokenView]:
         return [token_view(token) for token in await self._store.records.tokens()]

@@ -9,8 +9,10 @@ import msgspec
 
 from backstay.domain.access import Role, Token
 from backstay.domain.lease import Leader
+from backstay.domain.legal import Legal
 from backstay.domain.step import Failure, StepRecord
 from backstay.domain.task import TaskRecord
+from backstay.domain.why import Reason
 from backstay.store.supervision import Round
 
 Item = TypeVar("Item")
@@ -57,6 +59,25 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     error: Failure | None
     started_at: datetime | None
     ended_at: datetime | None
+
+
+class Search(msgspec.Struct, frozen=True):
+    """What a search found, and where to go on; if it was cut, it looked no further back than that."""
+
+    items: list[Task]
+    next: str | None = None
+    is_cut: bool = False
+
+
+class Insight(msgspec.Struct, frozen=True, kw_only=True):
+    """All that there is to see of a task, as of one look."""
+
+    record: TaskRecord
+    task: Task
+    # The whole journal, in the order in which it was begun.
+    steps: list[StepRecord]
+    reason: Reason
+    moves: list[Legal]
 
 
 class AgentInstance(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,12 +182,12 @@ def supervisor_view(leader: Leader, rounds: list[Round]) -> SupervisorView:
         leader=leader.holder,
         epoch=leader.epoch,
         lease_until=leader.until,
-        last_round=None
-        if last is None
-        else RoundView(
-            at=last.at, recovered=last.recovered, undone=last.undos, errors=last.paused, woken=last.woken
-        ),
+        last_round=None if last is None else round_view(last),
     )
+
+
+def round_view(one: Round) -> RoundView:
+    return RoundView(at=one.at, recovered=one.recovered, undone=one.undos, errors=one.paused, woken=one.woken)
 
 
 def supervisor_run(view: SupervisorView, *, ran: bool) -> SupervisorRun:

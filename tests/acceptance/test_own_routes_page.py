@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from backstay.api.application import SECURITY_HEADERS
-from backstay.api.bodies import BODY_SECONDS, MARGIN_BYTES
 from backstay.runtime.lifespans import SHUTDOWN_SECONDS, STARTUP_SECONDS
 from backstay.settings import Settings
+from backstay.web.bodies import BODY_SECONDS, MARGIN_BYTES
 from tests.support.platform import PATIENCE_SECONDS, eventually
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "own-routes.md"

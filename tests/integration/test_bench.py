@@ -220,6 +220,13 @@ def test_events_are_read_into_tasks_calls_and_batches(tmp_path):
     assert all(row["events_per_second"] > 0 for row in rows)
 
 
+def test_each_page_of_the_console_is_timed_and_an_open_overview_weighed(tmp_path):
+    rows = document_of(run_bench(tmp_path, "console", *SHORT))["results"]["console"]
+
+    assert [row["what"] for row in rows][-3:] == ["GET /tasks/{id}", "an open overview", "no open page"]
+    assert all(0 < row["median"] <= row["most"] for row in rows if row["unit"] == "ms")
+
+
 def test_help_lists_every_bench_with_a_line(tmp_path):
     done = run_bench(tmp_path, "--help")
 
@@ -236,6 +243,7 @@ def test_help_lists_every_bench_with_a_line(tmp_path):
         "drone",
         "back_ends",
         "idle_supervisor",
+        "console",
         "next_after",
         "peers",
         "queue_peers",

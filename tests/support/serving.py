@@ -14,10 +14,12 @@ import aiohttp
 import msgspec
 import uvicorn
 
-from backstay.api import Interface, Ports, build
+from backstay import console
+from backstay.api import Interface, build
 from backstay.api.fast_lane import FastLane
 from backstay.api.occupancy import Places
 from backstay.client import Client
+from backstay.console import Samples
 from backstay.definitions.registry import Registry
 from backstay.domain.access import Role
 from backstay.messaging.stream import Log
@@ -26,6 +28,9 @@ from backstay.runtime.protocol import CONNECTIONS_IN_RESERVE
 from backstay.settings import Settings
 from backstay.store.base import Store
 from backstay.testing import ManualClock
+from backstay.vault import Vault
+from backstay.web.common import Common
+from backstay.web.ports import Ports
 
 HOST = "127.0.0.1"
 JSON = {"Content-Type": "application/json"}
@@ -162,16 +167,16 @@ async def serving(
             health=health,
             session=session,
         )
-        interface = build(
-            Ports(
-                client=client,
-                settings=settings,
-                clock=clock,
-                health=health,
-                supervise=served.supervise,
-                mounts=registry.mounts,
-            )
+        ports = Ports(
+            client=client,
+            settings=settings,
+            clock=clock,
+            health=health,
+            supervise=served.supervise,
+            mounts=registry.mounts,
         )
+        common = Common.of(ports)
+        interface = build(common, pages=console.build(common, vault=Vault(), samples=Samples(common)))
         served.fast_lane, served.places = interface.fast_lane, interface.places
         async with _listening(interface, listening, settings):
             yield served

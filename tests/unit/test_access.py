@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from backstay.api import access
-from backstay.api.access import (
+from backstay.domain.access import Role, Token, digest_of
+from backstay.testing import ManualClock
+from backstay.web import access
+from backstay.web.access import (
     Caller,
     Guesses,
     Visitor,
@@ -17,10 +19,8 @@ from backstay.api.access import (
     is_this_machine,
     secret_in,
 )
-from backstay.api.problems import FORBIDDEN, TOO_MANY_GUESSES, Refused
-from backstay.api.sampled import Sampled
-from backstay.domain.access import Role, Token, digest_of
-from backstay.testing import ManualClock
+from backstay.web.problems import FORBIDDEN, TOO_MANY_GUESSES, Refused
+from backstay.web.sampled import Sampled
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LOCAL: dict[str, Any] = {
@@ -139,7 +139,7 @@ def test_every_token_is_compared_whichever_fits(monkeypatch: pytest.MonkeyPatch)
         compared.append(known)
         return known == given
 
-    monkeypatch.setattr("backstay.api.access.hmac.compare_digest", compare)
+    monkeypatch.setattr("backstay.web.access.hmac.compare_digest", compare)
     tokens = [token("a", "one"), token("b", "two", revoked=True), token("c", "three")]
 
     for secret in ("one", "three", "wrong"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backstay.api.paths import Paths
+from backstay.web.paths import Paths
 
 
 @pytest.fixture

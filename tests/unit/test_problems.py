@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from backstay import errors
-from backstay.api import problems
-from backstay.api.problems import KINDS, MEDIA_TYPE, Kind, Refused, as_refusal, kind_of, mistake, response_of
+from backstay.web import problems
+from backstay.web.problems import KINDS, MEDIA_TYPE, Kind, Refused, as_refusal, kind_of, mistake, response_of
 
 #: No request should meet these: they are raised before there is a server, or inside a workflow.
 NEVER_ASKED_FOR = {errors.BackstayError, errors.StoreTooNew, errors.StepFailed, errors.TaskFailed}

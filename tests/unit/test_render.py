@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from backstay.cli.render import age, instant, span, value_text, visible
+from backstay.cli.render import value_text, visible
 from backstay.cli.tables import (
     STYLES,
     agent_table,
@@ -30,6 +30,7 @@ from backstay.domain.audit import Entry
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import Failure
 from backstay.domain.why import Reason
+from backstay.domain.wording import age, instant, span
 from backstay.views import (
     AgentInstance,
     AgentView,

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from backstay.api.sampled import Sampled
 from backstay.errors import StoreUnavailable
 from backstay.testing import ManualClock
+from backstay.web.sampled import Sampled
 
 SOON = timedelta(seconds=0.4)
 LATER = timedelta(seconds=0.3)

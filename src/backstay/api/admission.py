@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Final
 
-from backstay.api.sampled import Sampled
 from backstay.clock import Clock
 from backstay.errors import Overloaded
+from backstay.web.sampled import Sampled
 
 SAMPLE_SECONDS: Final = 1.0
 

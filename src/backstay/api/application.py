@@ -12,8 +12,6 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from backstay.api import bodies
-from backstay.api.access import Guard, Guesses, keyring
 from backstay.api.admission import Admission
 from backstay.api.arm import routes as arm_routes
 from backstay.api.arm.errors import response_to
@@ -27,17 +25,17 @@ from backstay.api.lookouts import Lookouts
 from backstay.api.mounts import Mounts
 from backstay.api.occupancy import Occupancy, Places
 from backstay.api.openapi import document
-from backstay.api.ports import FAILED, Ports
-from backstay.api.problems import Refused, as_refusal, mistake, response_of
 from backstay.api.queue_gauges import sampled_gauges
 from backstay.api.routes import ROUTES
 from backstay.api.routing import as_response, router
-from backstay.api.stream_metrics import stream_standings
 from backstay.api.streams import Accepted, append_events
-from backstay.api.task_gauges import sampled_tasks
-from backstay.api.watchers import Watchers
 from backstay.messaging.posting import Posting
 from backstay.observe import log
+from backstay.web import bodies
+from backstay.web.access import Guard
+from backstay.web.common import Common
+from backstay.web.ports import FAILED, Pages
+from backstay.web.problems import Refused, as_refusal, mistake, response_of
 
 SECURITY_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -56,8 +54,12 @@ class Interface(msgspec.Struct, frozen=True):
     places: Places
 
 
-def build(ports: Ports) -> Interface:
-    """The interface; it needs a running event loop and lives as long as the client in ``ports``."""
+def build(common: Common, *, pages: Pages | None = None) -> Interface:
+    """The interface; it needs a running event loop and lives as long as the client in its ports.
+
+    What ``pages`` has is answered by them, inside the same border and under the same bounds.
+    """
+    ports = common.ports
     client, settings, clock = ports.client, ports.settings, ports.clock
     service = Service(
         ports=ports,
@@ -67,14 +69,14 @@ def build(ports: Ports) -> Interface:
             limit=settings.backlog_limit,
             clock=clock,
         ),
-        keyring=keyring(client.token_records, clock),
+        keyring=common.keyring,
         hindrance=hindrance(client, clock),
-        watchers=Watchers(settings.watchers_max),
+        watchers=common.watchers,
         lookouts=Lookouts(client),
         queue_gauges=sampled_gauges(client.exchange.queues, clock),
-        task_gauges=sampled_tasks(client, clock),
+        task_gauges=common.task_gauges,
         lobby=Lobby(),
-        stream_standings=stream_standings(client, clock),
+        stream_standings=common.stream_standings,
         document=document((*ROUTES, *arm_routes.ROUTES)),
     )
     open_paths = [route.path for route in ROUTES if route.role is None]
@@ -84,13 +86,22 @@ def build(ports: Ports) -> Interface:
         admission=service.admission,
         bytes_max=settings.payload_bytes_max + bodies.MARGIN_BYTES,
     )
-    guard = Guard(mounts, service.keyring, Guesses(clock), open_paths=open_paths)
+    guard = Guard(mounts, common.keyring, common.guesses, open_paths=open_paths)
+    inside = guard if pages is None else _beside(pages, guard)
     places = Places(settings.connections_max)
     return Interface(
-        ArmHeaders(Border(Occupancy(guard, places, exempt=open_paths)), clock),
+        ArmHeaders(Border(Occupancy(inside, places, exempt=open_paths)), clock),
         _fast_lane(service, places) if settings.fast_lane else None,
         places,
     )
+
+
+def _beside(pages: Pages, ours: ASGIApp) -> ASGIApp:
+    async def by_path(scope: Scope, receive: Receive, send: Send) -> None:
+        is_page = scope["type"] == "http" and pages.has(scope["raw_path"])
+        await (pages if is_page else ours)(scope, receive, send)
+
+    return by_path
 
 
 def _by_manner(ours: ASGIApp, arm: ASGIApp) -> ASGIApp:

@@ -10,18 +10,17 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from starlette.responses import Response
 
-from backstay.api.access import Caller, Keyring
 from backstay.api.admission import Admission
 from backstay.api.contents import Lobby
 from backstay.api.lookouts import Lookouts
-from backstay.api.ports import Ports
 from backstay.api.queue_gauges import QueueGauges
-from backstay.api.sampled import Sampled
-from backstay.api.stream_metrics import Standings
-from backstay.api.task_gauges import TaskGauges
-from backstay.api.watchers import Watchers
 from backstay.client import Client
 from backstay.errors import InvalidInput
+from backstay.web.access import Caller, Keyring
+from backstay.web.ports import Ports
+from backstay.web.sampled import Sampled
+from backstay.web.standings import Standings, TaskGauges
+from backstay.web.watchers import Watchers
 
 Path = TypeVar("Path")
 Query = TypeVar("Query")

@@ -9,9 +9,9 @@ from typing import Any, Final
 import msgspec
 from starlette.requests import Request
 
-from backstay.api import bodies
-from backstay.api.problems import MEDIA_TYPE_UNSUPPORTED, NOT_JSON, Refused
 from backstay.messaging.lines import LINES_BYTES_MAX
+from backstay.web import bodies
+from backstay.web.problems import MEDIA_TYPE_UNSUPPORTED, NOT_JSON, Refused
 
 NDJSON: Final = "application/x-ndjson"
 

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Final
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from backstay.api.access import is_still_let_in
 from backstay.api.calls import Call, Nothing
 from backstay.api.lookouts import OVER, Lookout, Sight, event
 from backstay.api.tasks import TaskPath
-from backstay.errors import Closed, Unavailable
-
-# A stream on which nothing comes is given up by what lies in between.
-BEAT_EVERY_SECONDS: Final = 15.0
-
-_BEAT: Final = b": still here\n\n"
+from backstay.web.watchers import BEAT, BEAT_EVERY_SECONDS, may_watch_on
 
 Watching = Call[TaskPath, Nothing, Nothing]
 
@@ -54,7 +47,7 @@ async def _events(call: Watching, lookout: Lookout) -> AsyncIterator[bytes]:
     clock = call.service.ports.clock
     seen = Seen()
     beat_at = clock.monotonic() + BEAT_EVERY_SECONDS
-    while await _may_go_on(call):
+    while await may_watch_on(call.caller, call.service.keyring, call.service.ports.health):
         has_ended = lookout.has_ended()  # Asked first: then what is seen below is the last.
         sight = lookout.sight
         if sight is not None and (news := b"".join(seen.news(sight))):
@@ -66,20 +59,8 @@ async def _events(call: Watching, lookout: Lookout) -> AsyncIterator[bytes]:
             return
         if clock.monotonic() >= beat_at:
             beat_at = clock.monotonic() + BEAT_EVERY_SECONDS
-            yield _BEAT
+            yield BEAT
         await lookout.next_look()
-
-
-async def _may_go_on(call: Watching) -> bool:
-    """Not when the process is about to stop, nor when the caller would no longer be let in."""
-    if call.service.ports.health.draining:
-        return False
-    try:
-        return is_still_let_in(call.caller, await call.service.keyring.get())
-    except Closed:
-        return False
-    except Unavailable:
-        return True  # As long as nobody knows better.
 
 
 class Seen:

@@ -13,11 +13,8 @@ from typing import Final
 
 import msgspec
 
-from backstay.api.access import Keyring, Visitor, is_allowed
-from backstay.api.bodies import MARGIN_BYTES
 from backstay.api.occupancy import Places
 from backstay.api.plain_heads import PlainHead, Shown
-from backstay.api.problems import Refused
 from backstay.api.streams import checked_event, taken_in
 from backstay.domain.access import Role, Token
 from backstay.domain.ndjson import Judged
@@ -25,6 +22,9 @@ from backstay.domain.stream import NewEvent
 from backstay.errors import BackstayError, InvalidRequest, UnknownStream
 from backstay.messaging.lines import PART_BYTES, judged_at_once, told_of
 from backstay.messaging.posting import Answers, Posting
+from backstay.web.access import Keyring, Visitor, is_allowed
+from backstay.web.bodies import MARGIN_BYTES
+from backstay.web.problems import Refused
 
 #: A longer body is left to the layers, which need not hold it before they look at it.
 BODY_BYTES_MAX: Final = PART_BYTES

@@ -8,11 +8,11 @@ from typing import Final, Literal
 import msgspec
 
 from backstay.api.calls import Call, Hindrance, Nothing
-from backstay.api.problems import DEAF, NOT_READY, Refused, detail_of
-from backstay.api.sampled import Sampled
 from backstay.client import Client
 from backstay.clock import Clock
 from backstay.errors import Unavailable
+from backstay.web.problems import DEAF, NOT_READY, Refused, detail_of
+from backstay.web.sampled import Sampled
 
 STORE_SECONDS: Final = 2.0
 LOOKED_AT_EVERY_SECONDS: Final = 1.0

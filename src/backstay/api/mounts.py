@@ -10,10 +10,10 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from backstay.api import bodies
 from backstay.api.admission import Admission
-from backstay.api.problems import Refused
 from backstay.domain.access import Role
+from backstay.web import bodies
+from backstay.web.problems import Refused
 
 _LOOKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _HANDING_IN: Final = frozenset({"POST", "PUT"})

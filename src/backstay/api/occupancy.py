@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from backstay.api.ports import CROWDED
-from backstay.api.problems import BUSY, RETRY_AFTER_SECONDS, Refused
+from backstay.web.ports import CROWDED
+from backstay.web.problems import BUSY, RETRY_AFTER_SECONDS, Refused
 
 
 class Places:

@@ -10,11 +10,11 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from backstay.api import bodies, problems
 from backstay.api.calls import Header
 from backstay.api.contents import NDJSON
-from backstay.api.problems import Kind, Problem
 from backstay.api.routing import Route
+from backstay.web import bodies, problems
+from backstay.web.problems import Kind, Problem
 
 _REFERENCE: Final = "#/components/schemas/{name}"
 _BEARER: Final = "bearer"

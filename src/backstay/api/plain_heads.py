@@ -13,11 +13,11 @@ from typing import Final
 
 import msgspec
 
-from backstay.api import bodies
 from backstay.api.contents import NDJSON
 from backstay.api.shapes import ID_PATTERN
 from backstay.api.streams import EVENT_ID, EVENT_KEY
 from backstay.domain.stream import KEY_LENGTH_MAX
+from backstay.web import bodies
 
 #: With what a plain request begins, and with what its head ends.
 BEGINNING: Final = b"POST /v1/streams/"

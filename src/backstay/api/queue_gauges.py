@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 
 from backstay.api.exposition import family
-from backstay.api.sampled import Sampled
 from backstay.clock import Clock
 from backstay.domain.standing import Level, QueueStanding
 from backstay.messaging.care import QueueCare
+from backstay.web.sampled import Sampled
 
 #: So many queues, the first by their names, are shown, and so many messages counted in each state.
 QUEUES_MAX: Final = 100

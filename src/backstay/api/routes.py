@@ -7,7 +7,6 @@ from http import HTTPStatus
 from typing import Final
 
 from backstay.api import documents, events, health, metrics, operators, queues, records, streams, tasks
-from backstay.api.problems import DEAF, NO_GOOD_LINE, NOT_READY, TOO_MANY_WATCHERS
 from backstay.api.routing import Route
 from backstay.domain.access import Role
 from backstay.errors import (
@@ -34,6 +33,7 @@ from backstay.errors import (
     UnknownToken,
     UnknownWorkflow,
 )
+from backstay.web.problems import DEAF, NO_GOOD_LINE, NOT_READY, TOO_MANY_WATCHERS
 
 _open = partial(Route, method="GET", role=None)
 _get = partial(Route, method="GET", role=Role.READ)

@@ -19,15 +19,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from backstay.api import bodies, contents
+from backstay.api import contents
 from backstay.api.calls import Call, Header, Nothing, Reply, Service
 from backstay.api.contents import Content
 from backstay.api.parameters import Parameters, query_pairs
-from backstay.api.paths import Paths
-from backstay.api.problems import METHOD_NOT_ALLOWED, NOT_JSON, UNKNOWN_PATH, Kind, Refused
 from backstay.domain import jsontext
 from backstay.domain.access import Role
 from backstay.errors import BackstayError
+from backstay.web import bodies
+from backstay.web.paths import Paths
+from backstay.web.problems import METHOD_NOT_ALLOWED, NOT_JSON, UNKNOWN_PATH, Kind, Refused
 
 Handler = Callable[[Call[Any, Any, Any]], Awaitable[Any]]
 

@@ -7,33 +7,10 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from backstay.api.exposition import family
-from backstay.api.sampled import Sampled
-from backstay.client import Client
-from backstay.clock import Clock
-from backstay.errors import Closed
 from backstay.streamroom import StreamView
 
-#: Looked at this often, however often somebody asks, and in no more streams than this.
-SAMPLE_SECONDS: Final = 5.0
-STREAMS_MAX: Final = 100
 #: So many lines of one name; how many are left out is told.
 SERIES_MAX: Final = 2_000
-
-Standings = Sampled[list[StreamView]]
-
-
-def stream_standings(client: Client, clock: Clock) -> Standings:
-    """How streams stood a moment ago."""
-
-    async def look() -> list[StreamView]:
-        try:
-            room = client.streamroom
-        except Closed:
-            return []  # A process without a log.
-        page = await room.streams(limit=STREAMS_MAX)
-        return [await room.stream(one.name) for one in page.items]
-
-    return Sampled(look, seconds=SAMPLE_SECONDS, clock=clock)
 
 
 class Metric(NamedTuple):

@@ -9,7 +9,6 @@ import msgspec
 
 from backstay.api.calls import Call, Header, Nothing, Reply
 from backstay.api.contents import Content
-from backstay.api.problems import NO_GOOD_LINE, NOT_JSON, Refused, RejectedLine, rejected_line
 from backstay.api.shapes import ID_PATTERN, Because, Cursor, Id, Limit, Number, ReasonQuery
 from backstay.definitions.codec import check_size
 from backstay.domain import jsontext
@@ -25,6 +24,7 @@ from backstay.streamroom import (
     StreamView,
 )
 from backstay.views import Page
+from backstay.web.problems import NO_GOOD_LINE, NOT_JSON, Refused, RejectedLine, rejected_line
 
 EVENT_KEY: Final = Header(
     name="Backstay-Key",

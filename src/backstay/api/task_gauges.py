@@ -1,4 +1,4 @@
-"""How tasks and alerts stand in the store, as Prometheus reads it: counted now and then."""
+"""How tasks and alerts stand in the store, as Prometheus reads it."""
 
 from __future__ import annotations
 
@@ -6,37 +6,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-import msgspec
-
 from backstay.api.exposition import family, label
-from backstay.api.sampled import Sampled
-from backstay.client import Client
-from backstay.clock import Clock
 from backstay.domain.alert import AlertKind
-from backstay.store.records import TaskNumber
+from backstay.web.standings import COUNTED_MAX, EXPIRED, TaskGauges
 
-#: So many tasks are counted in each state, and so many alerts.
-COUNTED_MAX: Final = 10_000
-SAMPLE_SECONDS: Final = 10.0
-
-_EXPIRED: Final = "expired"
 #: Since when the first of them waits for a person.
 _FOR_A_PERSON: Final = ("error", "undo_failed")
-
-
-class TaskGauges(msgspec.Struct, frozen=True, kw_only=True):
-    """How tasks and alerts stood a moment ago."""
-
-    tasks: list[TaskNumber]
-    alerts: dict[AlertKind, int]
-
-
-def sampled_tasks(client: Client, clock: Clock) -> Sampled[TaskGauges]:
-    async def read() -> TaskGauges:
-        tasks, alerts = await client.numbers(counted=COUNTED_MAX)
-        return TaskGauges(tasks=tasks, alerts=alerts)
-
-    return Sampled(read, seconds=SAMPLE_SECONDS, clock=clock)
 
 
 def task_lines(gauges: TaskGauges, *, raised: Mapping[str, int], now: datetime) -> Iterator[str]:
@@ -44,10 +19,10 @@ def task_lines(gauges: TaskGauges, *, raised: Mapping[str, int], now: datetime) 
     upto = f"counted no further than {COUNTED_MAX:,}"
     yield from family("backstay_tasks", "gauge", f"Tasks by state, {upto}; processed: among the newest.")
     for one in gauges.tasks:
-        if one.state != _EXPIRED:
+        if one.state != EXPIRED:
             yield f"backstay_tasks{{state={label(one.state)}}} {one.number}"
     yield from family("backstay_tasks_expired", "gauge", "Tasks in processing past their complete-by.")
-    yield f"backstay_tasks_expired {found[_EXPIRED].number}"
+    yield f"backstay_tasks_expired {found[EXPIRED].number}"
     yield from family("backstay_oldest_pending_seconds", "gauge", "How long the oldest pending task waits.")
     yield f"backstay_oldest_pending_seconds {_age(now, found['pending'].oldest)}"
     name = "backstay_oldest_waiting_for_person_seconds"

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from backstay.api.calls import Call, Header, Nothing, Reply
-from backstay.api.problems import KINDS, Refused
 from backstay.api.shapes import ID_PATTERN, ITEMS_MAX, Because, Cursor, Id, Limit
 from backstay.domain.states import TaskState
 from backstay.domain.why import Reason
 from backstay.errors import Conflict, IllegalMove, InvalidInput
 from backstay.store.base import Submitted, TaskFilter
 from backstay.views import Page, Step, Task, UndoPlan, task_view
+from backstay.web.problems import KINDS, Refused
 
 IDEMPOTENCY_KEY: Final = Header(
     "Idempotency-Key", "[!-~]{1,200}", "For 24 hours the same key means the same task; visible ASCII."

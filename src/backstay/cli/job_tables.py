@@ -9,11 +9,12 @@ from typing import Any, Final
 from rich.table import Table
 
 from backstay.cli.cells import LOUD, QUIET, columns, cut, keep_whole, words
-from backstay.cli.render import age, instant, took, value_text
+from backstay.cli.render import value_text
 from backstay.domain.jobs.actions import MESSAGES
 from backstay.domain.jobs.merging import Json
 from backstay.domain.jobs.resources import read_place
 from backstay.domain.recurrence import Timetable, read_moment, read_timing
+from backstay.domain.wording import age, instant, took
 
 _STYLES: Final = {
     "enabled": "green",

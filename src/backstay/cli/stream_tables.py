@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from backstay.cli.cells import LOUD, QUIET, columns, cut, keep_whole, words
-from backstay.cli.render import age, instant, span, value_text, visible
+from backstay.cli.render import value_text, visible
+from backstay.domain.wording import age, instant, span
 from backstay.streamroom import EventView, GroupView, QuarantinedEvent, StreamSummary
 
 

@@ -11,11 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from backstay.cli.cells import LOUD, QUIET, columns, cut, keep_whole, labels, words
-from backstay.cli.render import age, failure_text, instant, took, value_text
+from backstay.cli.render import failure_text, value_text
 from backstay.domain.alert import Alert
-from backstay.domain.audit import Entry
+from backstay.domain.audit import Entry, changed
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.why import Reason
+from backstay.domain.wording import age, instant, took
 from backstay.mailroom import DeadLetter, PeekedMessage, QueueView
 from backstay.views import (
     AgentInstance,
@@ -47,9 +48,6 @@ STYLES: Final[Mapping[str, str]] = {
     StepState.FAILED: "red",
     StepState.SKIPPED: "bright_black",
 }
-
-# The audit trail has columns of their own for these.
-_BESIDE_THE_CHANGE: Final = frozenset({"by", "reason"})
 
 
 # Tasks
@@ -317,11 +315,8 @@ def _holder(by: str | None, reason: str | None) -> str:
 
 def _change(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
     """The facts that are others afterwards."""
-    earlier, later = before or {}, after or {}
     return ", ".join(
-        f"{name} {_word(earlier.get(name))} → {_word(later.get(name))}"
-        for name in {**earlier, **later}
-        if name not in _BESIDE_THE_CHANGE and earlier.get(name) != later.get(name)
+        f"{name} {_word(earlier)} → {_word(later)}" for name, earlier, later in changed(before, after)
     )
 
 

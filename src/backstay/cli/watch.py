@@ -16,11 +16,12 @@ from rich.live import Live
 from rich.text import Text
 
 from backstay.cli.access import Desk, JsonOption, StoreOption, UrlOption, desk_at
-from backstay.cli.render import console, failure_text, instant, note, print_json_line, say
+from backstay.cli.render import console, failure_text, note, print_json_line, say
 from backstay.cli.tables import STYLES, step_table, task_details, task_table
 from backstay.clock import SystemClock
 from backstay.domain.states import SETTLED, TASK_ARROWS, TaskState
 from backstay.domain.why import Reason
+from backstay.domain.wording import instant
 from backstay.errors import Unavailable
 from backstay.store.base import TaskFilter
 from backstay.views import Page, Step, Task

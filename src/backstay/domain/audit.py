@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,6 +13,9 @@ from backstay.domain.text import is_text
 from backstay.errors import InvalidInput
 
 REASON_LENGTH_MAX: Final = 1_000
+
+# The trail tells of these by itself.
+_BESIDE_THE_CHANGE: Final = frozenset({"by", "reason"})
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +52,16 @@ def facts(task: TaskRecord) -> dict[str, Any]:
         "failure_count": task.failure_count,
         "error": None if task.error is None else task.error.type,
     }
+
+
+def changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[tuple[str, Any, Any]]:
+    """The facts that are others afterwards: the name of each, and both of its values."""
+    earlier, later = before or {}, after or {}
+    return [
+        (name, earlier.get(name), later.get(name))
+        for name in {**earlier, **later}
+        if name not in _BESIDE_THE_CHANGE and earlier.get(name) != later.get(name)
+    ]
 
 
 def checked_reason(reason: object) -> str | None:

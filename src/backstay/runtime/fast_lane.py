@@ -19,8 +19,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from backstay.api.fast_lane import FastLane, Outcome
 from backstay.api.plain_heads import BEGINNING, END, HEAD_BYTES_MAX, PlainHead, plain_head
-from backstay.api.ports import FAILED
 from backstay.runtime.protocol import BoundedProtocol
+from backstay.web.ports import FAILED
 
 #: Many send a body right after its head. One that does not come at once is waited for by the application.
 PATIENCE_SECONDS: Final = 1.0

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
 import uvicorn
 
-from backstay import api
-from backstay.api.access import is_this_machine
-from backstay.api.ports import Ports
+from backstay import api, console
 from backstay.client import Client
+from backstay.console import Samples
 from backstay.definitions.mounts import AsgiApplication
 from backstay.errors import InvalidSetting, Unavailable
 from backstay.runtime.fast_lane import FastProtocol, PlainAnswers
 from backstay.runtime.protocol import CONNECTIONS_IN_RESERVE, HEAD_SECONDS, BoundedProtocol
 from backstay.runtime.running import Running
+from backstay.runtime.stores import vault_of
 from backstay.settings import Settings
+from backstay.web.access import is_this_machine
+from backstay.web.common import Common
+from backstay.web.ports import Ports
 
 # Connections that the kernel keeps while we are busy.
 BACKLOG: Final = 2_048
@@ -49,31 +52,37 @@ async def answering(
     """
     assert running.client is not None
     await _check_access(running.client, settings)
-    server = _Server(_config(running, running.client, settings, mounts=mounts))
-    serving = asyncio.create_task(server.serve(sockets=[on]), name="backstay-http")
-    serving.add_done_callback(lambda _task: ended())
-    try:
-        yield _address(on, settings)
-    finally:
-        server.should_exit = True
-        await serving
-
-
-def _config(
-    running: Running, client: Client, settings: Settings, *, mounts: Mapping[str, AsgiApplication]
-) -> uvicorn.Config:
     ports = Ports(
-        client=client,
+        client=running.client,
         settings=settings,
         clock=running.clock,
         health=running,
         supervise=running.supervise,
         mounts=mounts,
     )
+    common = Common.of(ports)
+    samples = Samples(common)
+    server = _Server(_config(common, samples))
+    serving = asyncio.create_task(server.serve(sockets=[on]), name="backstay-http")
+    serving.add_done_callback(lambda _task: ended())
+    sampling = asyncio.create_task(samples.run(), name="backstay-samples")
+    try:
+        yield _address(on, settings)
+    finally:
+        server.should_exit = True
+        await serving
+        sampling.cancel()
+        with suppress(asyncio.CancelledError):
+            await sampling
+
+
+def _config(common: Common, samples: Samples) -> uvicorn.Config:
+    settings = common.ports.settings
     tls: dict[str, Any] = {}
     if settings.tls_cert:
         tls = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
-    interface = api.build(ports)
+    pages = console.build(common, vault=vault_of(settings), samples=samples)
+    interface = api.build(common, pages=pages)
     config = uvicorn.Config(
         interface.application,
         http=protocol_of(interface),

@@ -17,7 +17,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from backstay.api.ports import CROWDED
+from backstay.web.ports import CROWDED
 
 # The first line and the headers of a request; the end of it is looked for in pieces, so that what comes
 # in one great read is bounded as well, to within one of them.

@@ -212,7 +212,7 @@ class Changes(msgspec.Struct):
 
 
 class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tasks to list: newest first, below ``before`` (the key of the last one seen)."""
+    """Which tasks to list: newest first, below ``before`` (the key of the last one seen), above ``after``."""
 
     states: tuple[TaskState, ...] = ()
     workflow: str | None = None
@@ -220,6 +220,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     created_before: datetime | None = None
     attribute: tuple[str, str] | None = None
     before: int | None = None
+    after: int = 0
     limit: int = 100
 
 

@@ -68,6 +68,7 @@ def listing(wanted: TaskFilter) -> tuple[str, dict[str, Any]]:
     """The query that lists ``wanted`` by an index, and its parameters; instants are still instants."""
     values = {
         "before": _bound(wanted.before),
+        "after": _bound(wanted.after),
         "workflow": wanted.workflow,
         "created_after": wanted.created_after,
         "created_before": wanted.created_before,

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from backstay.api.access import GUESSES_MAX
 from backstay.api.routes import ROUTES
 from backstay.api.routing import Route
 from backstay.domain.access import Role
+from backstay.web.access import GUESSES_MAX
 from tests.support.serving import HOST, Served
 
 OPEN = {"/healthz", "/readyz"}
@@ -53,7 +53,7 @@ LOOK_ALIKES = [
     "/openapi.json",
     "/docs",
     "/nowhere",
-    "/",
+    "//",
 ]
 
 

@@ -9,9 +9,9 @@ import re
 import aiohttp
 import pytest
 
-from backstay.api.problems import STORE_AWAY
 from backstay.api.routes import ROUTES
 from backstay.errors import StoreFull, StoreUnavailable
+from backstay.web.problems import STORE_AWAY
 from tests.support.serving import HOST, Served
 
 STORE = "postgresql://me@10.0.0.7/shop"
@@ -32,7 +32,7 @@ async def test_every_answer_has_the_security_headers(served: Served, path: str):
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/v1", "/v1/", "/v1/tasks/", "/v2/tasks", "/V1/tasks", "//v1/tasks", "/v1//tasks", "/v1/t%61sks"],
+    ["//", "/v1", "/v1/", "/v1/tasks/", "/v2/tasks", "/V1/tasks", "//v1/tasks", "/v1//tasks", "/v1/t%61sks"],
 )
 async def test_a_path_that_leads_nowhere_is_a_problem(served: Served, path: str):
     assert await served.exactly("GET", path) == 404
@@ -140,7 +140,7 @@ async def test_who_is_not_let_in_does_not_learn_where_the_store_is(
 
 
 async def test_a_body_that_never_comes_is_given_up(served: Served, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("backstay.api.bodies.BODY_SECONDS", 0.05)
+    monkeypatch.setattr("backstay.web.bodies.BODY_SECONDS", 0.05)
 
     status = await served.exactly("POST", "/v1/tasks", "Content-Type: application/json", "Content-Length: 10")
 

@@ -12,13 +12,13 @@ from datetime import timedelta
 import pytest
 
 from backstay.api.arm import routes as arm_routes
-from backstay.api.problems import STORE_AWAY
 from backstay.api.routes import ROUTES as OUR_ROUTES
 from backstay.domain.breaker import BreakerState
 from backstay.errors import StoreUnavailable
 from backstay.observe import LATE_REPLY, emit
 from backstay.store.base import AgentReport, Report
 from backstay.testing.promises.holder import Holder
+from backstay.web.problems import STORE_AWAY
 from tests.support.serving import Served
 
 ROUTES = (*OUR_ROUTES, *arm_routes.ROUTES)

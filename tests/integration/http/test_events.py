@@ -12,13 +12,13 @@ import aiohttp
 import msgspec
 import pytest
 
-from backstay.api.events import BEAT_EVERY_SECONDS
 from backstay.api.lookouts import JOURNALS_PER_SECOND
 from backstay.domain.access import Role
 from backstay.domain.states import StepState, TaskState
 from backstay.errors import StoreUnavailable
 from backstay.testing.promises.holder import Holder
 from backstay.testing.records import a_step
+from backstay.web.watchers import BEAT_EVERY_SECONDS
 from tests.integration.http.conftest import Serve, held
 from tests.support.running import eventually
 from tests.support.serving import Served

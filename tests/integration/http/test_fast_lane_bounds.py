@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from backstay import App, observe
-from backstay.api import bodies
 from backstay.errors import StoreUnavailable
 from backstay.messaging.embedded import EmbeddedLog
 from backstay.messaging.posting import PostingLog
@@ -20,6 +19,7 @@ from backstay.messaging.stream import Log
 from backstay.runtime import fast_lane, protocol
 from backstay.runtime.fast_lane import FastProtocol
 from backstay.store.base import Store
+from backstay.web import bodies
 from tests.integration.http.conftest import Serve
 from tests.integration.http.test_fast_lane import EVENTS, HEALTH, LAST, request
 from tests.support.running import comes_true

@@ -21,11 +21,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from backstay import App
 from backstay.api.application import SECURITY_HEADERS
 from backstay.api.arm.routes import ROUTES as ARM_ROUTES
-from backstay.api.bodies import MARGIN_BYTES
 from backstay.api.routes import ROUTES
 from backstay.domain.access import Role
 from backstay.errors import Unavailable, UnknownTask
 from backstay.runtime import lifespans
+from backstay.web.bodies import MARGIN_BYTES
 from tests.integration.http.conftest import Serve
 from tests.support.running import comes_true
 from tests.support.serving import HOST, Served
@@ -154,7 +154,7 @@ async def test_what_lies_below_the_path_reaches_the_application(
         "/apix/items",
         "/ap",
         "/API/items",
-        "/",
+        "//",
         "//api/items",
         "/./api/items",
         "/v1/../api/items",
@@ -333,7 +333,7 @@ async def test_a_body_that_turns_out_too_long_is_a_problem_where_nobody_else_ans
 async def test_a_body_that_stalls_is_given_up(
     served: Served, monkeypatch: pytest.MonkeyPatch, path: str, body: bytes
 ):
-    monkeypatch.setattr("backstay.api.bodies.BODY_SECONDS", 0.05)
+    monkeypatch.setattr("backstay.web.bodies.BODY_SECONDS", 0.05)
 
     assert await served.exactly("POST", path, "Content-Length: 10", body=body) == 408
 
@@ -341,7 +341,7 @@ async def test_a_body_that_stalls_is_given_up(
 async def test_a_body_that_stalls_is_a_problem_where_nobody_else_answers(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("backstay.api.bodies.BODY_SECONDS", 0.05)
+    monkeypatch.setattr("backstay.web.bodies.BODY_SECONDS", 0.05)
 
     answer = await served.post("/bare", data=stalling())
 
@@ -351,7 +351,7 @@ async def test_a_body_that_stalls_is_a_problem_where_nobody_else_answers(
 async def test_once_the_body_is_there_the_application_takes_the_time_it_takes(
     served: Served, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("backstay.api.bodies.BODY_SECONDS", 0.05)
+    monkeypatch.setattr("backstay.web.bodies.BODY_SECONDS", 0.05)
     async with served.session.get(f"{served.url}/api/stream") as answer:
         await asyncio.sleep(0.2)  # Longer than a body may take: it is this that must pass.
         shop.go_on.set()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from backstay.api import contents
-from backstay.api.bodies import MARGIN_BYTES
 from backstay.domain.access import Role
 from backstay.domain.jsontext import NESTING_MAX
 from backstay.domain.stream import APPEND_MAX
@@ -18,6 +17,7 @@ from backstay.messaging import lines
 from backstay.messaging.lines import ERRORS_MAX, LINES_BYTES_MAX
 from backstay.messaging.stream import Log
 from backstay.producing.lane import BATCH_BYTES_MAX, BATCH_EVENTS_MAX
+from backstay.web.bodies import MARGIN_BYTES
 from tests.integration.http.conftest import Serve
 from tests.support.http_streams import EVENTS, NDJSON, sent, sent_lines
 from tests.support.running import comes_true

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from backstay.api.bodies import MARGIN_BYTES
 from backstay.domain.jsontext import NESTING_MAX
 from backstay.domain.message import Queue
 from backstay.errors import StoreUnavailable
+from backstay.web.bodies import MARGIN_BYTES
 from tests.integration.http.conftest import Serve
 from tests.support.serving import Served
 

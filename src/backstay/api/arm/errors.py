@@ -9,14 +9,14 @@ from typing import Final
 import msgspec
 from starlette.responses import Response
 
-from backstay.api.problems import (
+from backstay.errors import InvalidJob, NotJson, UnknownCollection, UnknownJob
+from backstay.web.problems import (
     DETAIL_LENGTH_MAX,
     INTERNAL,
     UNKNOWN_PATH,
     Kind,
     Refused,
 )
-from backstay.errors import InvalidJob, NotJson, UnknownCollection, UnknownJob
 
 MEDIA_TYPE: Final = "application/json; charset=utf-8"
 

@@ -10,9 +10,9 @@ from backstay.api.arm.routes import PROVIDER, ROUTES
 from backstay.api.arm.versions import check_version
 from backstay.api.calls import Service
 from backstay.api.parameters import query_pairs
-from backstay.api.paths import Paths
-from backstay.api.problems import UNKNOWN_PATH, Refused
 from backstay.api.routing import Resource, resources
+from backstay.web.paths import Paths
+from backstay.web.problems import UNKNOWN_PATH, Refused
 
 
 def arm_router(service: Service) -> ASGIApp:

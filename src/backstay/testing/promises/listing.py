@@ -38,6 +38,16 @@ class ListingPromises(Promises):
 
         assert pages == [["g", "f", "e"], ["d", "c", "b"], ["a"]]
 
+    async def test_a_listing_ends_above_the_key_that_it_is_to_stay_above(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await submitted(store, clock, *"abcde")
+        keys = {task.id: task.key for task in await store.tasks(TaskFilter())}
+
+        assert await listed(store, after=keys["b"]) == ["e", "d", "c"]
+        assert await listed(store, after=keys["b"], before=keys["e"], workflow="another") == []
+        assert await listed(store, states=(TaskState.PENDING,), after=keys["c"]) == ["e", "d"]
+
     @pytest.mark.parametrize("state", list(TaskState))
     async def test_tasks_are_found_by_their_state(
         self, store: Store, clock: ManualClock, alice: Holder, state: TaskState

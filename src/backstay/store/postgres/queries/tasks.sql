@@ -116,7 +116,7 @@ UPDATE {schema}.task
  WHERE key = ANY (:keys::bigint[]) AND parked;
 
 -- name: task_filter
-key < :before
+key < :before AND key > :after
    AND (:workflow::text IS NULL OR workflow = :workflow)
    AND (:created_after::timestamptz IS NULL OR created_at > :created_after)
    AND (:created_before::timestamptz IS NULL OR created_at < :created_before)

@@ -94,7 +94,7 @@ UPDATE task
  WHERE key IN (SELECT value FROM json_each(:keys)) AND parked = 1;
 
 -- name: task_filter
-key < :before
+key < :before AND key > :after
    AND (:workflow IS NULL OR workflow = :workflow)
    AND (:created_after IS NULL OR created_at > :created_after)
    AND (:created_before IS NULL OR created_at < :created_before)

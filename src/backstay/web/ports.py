@@ -1,4 +1,4 @@
-"""What the HTTP interface is given by whoever composes the process."""
+"""What the doors of a process are given by whoever composes it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 import msgspec
+from starlette.types import Receive, Scope, Send
 
 from backstay.client import Client
 from backstay.clock import Clock
@@ -32,8 +33,17 @@ class Health(Protocol):
         """Whether the process is about to stop."""
 
 
+class Pages(Protocol):
+    """Pages for people, which have a guard of their own."""
+
+    def has(self, raw_path: bytes) -> bool:
+        """Whether a request for this path, with nothing decoded, is theirs."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
 class Ports(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the routes need."""
+    """Everything that they need."""
 
     client: Client
     settings: Settings

@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from backstay.api.problems import FORBIDDEN, TOO_MANY_GUESSES, UNAUTHORIZED, Refused
-from backstay.api.sampled import Sampled
 from backstay.clock import Clock
 from backstay.domain.access import Role, Token, digest_of
+from backstay.web.problems import FORBIDDEN, TOO_MANY_GUESSES, UNAUTHORIZED, Refused
+from backstay.web.sampled import Sampled
 
 GUESSES_MAX: Final = 20
 GUESSES_WITHIN_SECONDS: Final = 10.0
@@ -81,9 +81,19 @@ def check_local(visitor: Visitor) -> None:
         raise Refused(
             FORBIDDEN, "the Host header must name this machine: localhost, 127.0.0.1 or [::1], with any port"
         )
-    if visitor.origin and not all(_is_same(origin, visitor.host[0]) for origin in visitor.origin):
+    if not _is_own_origin(visitor):
         raise Refused(FORBIDDEN, "pages of another origin may ask nothing here; leave Origin out")
-    if visitor.method not in _SAFE_METHODS and not _OWN_SITE.issuperset(visitor.fetch_site):
+    check_own_pages(visitor)
+
+
+def check_own_pages(visitor: Visitor) -> None:
+    """Raise if a browser asks for a change on behalf of a page that is not of this server."""
+    if visitor.method in _SAFE_METHODS:
+        return
+    # A browser that says which site the page is of is believed before one that names its origin: a proxy
+    # in between may have another name than the server.
+    is_own = _OWN_SITE.issuperset(visitor.fetch_site) if visitor.fetch_site else _is_own_origin(visitor)
+    if not is_own:
         raise Refused(FORBIDDEN, "pages of another site may change nothing here")
 
 
@@ -115,7 +125,7 @@ def caller_of(visitor: Visitor, tokens: Collection[Token]) -> Caller | None:
     if secret is None:
         raise _unauthorized("send the header `Authorization: Bearer …` with a token of this store")
     token = holder_of(secret, tokens)
-    return None if token is None else _as_caller(token)
+    return None if token is None else as_caller(token)
 
 
 def is_allowed(visitor: Visitor, tokens: Collection[Token], needed: Role | None) -> bool:
@@ -133,10 +143,11 @@ def is_still_let_in(caller: Caller, tokens: Collection[Token]) -> bool:
     """Whether ``caller``, who was let in some time ago, would be let in by ``tokens`` as well."""
     if caller == LOOPBACK:
         return not tokens
-    return any(_as_caller(token) == caller and token.revoked_at is None for token in tokens)
+    return any(as_caller(token) == caller and token.revoked_at is None for token in tokens)
 
 
-def _as_caller(token: Token) -> Caller:
+def as_caller(token: Token) -> Caller:
+    """Whoever holds ``token``."""
     return Caller(f"token:{token.name}", token.role)
 
 
@@ -160,6 +171,11 @@ def is_this_machine(host: str) -> bool:
 def _names_this_machine(host: str) -> bool:
     match = _HOST.fullmatch(host)
     return match is not None and is_this_machine(match["name"].strip("[]"))
+
+
+def _is_own_origin(visitor: Visitor) -> bool:
+    host = visitor.host[0] if len(visitor.host) == 1 else ""
+    return all(_is_same(origin, host) for origin in visitor.origin)
 
 
 def _is_same(origin: str, host: str) -> bool:
@@ -219,27 +235,38 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            scope.setdefault("state", {})["caller"] = await self._caller(_visitor(scope))
+            scope.setdefault("state", {})["caller"] = await self._caller(visitor_of(scope))
         await self._inner(scope, receive, send)
 
     async def _caller(self, visitor: Visitor) -> Caller:
         # Before the tokens are read: how a process stands is asked when its store is away as well.
         if visitor.path in self._open_paths and visitor.method in _SAFE_METHODS:
             return ANYBODY
-        caller = caller_of(visitor, await self._keyring.get())
-        if caller is None:
-            # Only now: behind one address there may be many, and a wrong token locks out no right one.
-            self._guesses.check(visitor.address or "")
-            self._guesses.count(visitor.address or "")
-            raise _unauthorized("this token opens nothing here; `backstay tokens ls` lists those that do")
-        return caller
+        return let_in(visitor, await self._keyring.get(), self._guesses)
+
+
+def let_in(visitor: Visitor, tokens: Collection[Token], guesses: Guesses) -> Caller:
+    """Who asks. Raises Refused for whoever is not let in; who tries one token after another is told so."""
+    caller = caller_of(visitor, tokens)
+    if caller is None:
+        raise guessed_wrong(visitor, guesses)
+    return caller
+
+
+def guessed_wrong(visitor: Visitor, guesses: Guesses) -> Refused:
+    """What whoever came with a wrong token is told. Raises Refused when that was once too often."""
+    # Only now: behind one address there may be many, and a wrong token locks out no right one.
+    guesses.check(visitor.address or "")
+    guesses.count(visitor.address or "")
+    return _unauthorized("this token opens nothing here; `backstay tokens ls` lists those that do")
 
 
 def _unauthorized(detail: str) -> Refused:
     return Refused(UNAUTHORIZED, detail, headers={"WWW-Authenticate": "Bearer"})
 
 
-def _visitor(scope: Scope) -> Visitor:
+def visitor_of(scope: Scope) -> Visitor:
+    """What the rules look at, in a request."""
     given: dict[bytes, list[str]] = {}
     for name, value in scope["headers"]:
         if name in _LOOKED_AT:

@@ -12,8 +12,8 @@ import msgspec
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from backstay.api.problems import BODY_TOO_LARGE, BODY_TOO_SLOW, MEDIA_TYPE_UNSUPPORTED, Refused
 from backstay.errors import InvalidInput
+from backstay.web.problems import BODY_TOO_LARGE, BODY_TOO_SLOW, MEDIA_TYPE_UNSUPPORTED, Refused
 
 # Beside the payload there is room for everything else that a body may hold.
 MARGIN_BYTES: Final = 64 * 1024

@@ -1,0 +1,58 @@
+"""How tasks, alerts and streams stood a moment ago: counted now and then, however often somebody asks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from backstay.client import Client
+from backstay.clock import Clock
+from backstay.domain.alert import AlertKind
+from backstay.errors import Closed
+from backstay.store.records import TaskNumber
+from backstay.streamroom import StreamView
+from backstay.web.sampled import Sampled
+
+#: So many tasks are counted in each state, and so many alerts.
+COUNTED_MAX: Final = 10_000
+TASKS_SECONDS: Final = 10.0
+
+#: In no more streams than this is looked.
+STREAMS_MAX: Final = 100
+STREAMS_SECONDS: Final = 5.0
+
+#: The row of ``TaskNumber`` that is no state: tasks in processing past their complete-by.
+EXPIRED: Final = "expired"
+
+
+class TaskGauges(msgspec.Struct, frozen=True, kw_only=True):
+    """How tasks and alerts stood a moment ago."""
+
+    tasks: list[TaskNumber]
+    alerts: dict[AlertKind, int]
+
+
+Standings = Sampled[list[StreamView]]
+
+
+def sampled_tasks(client: Client, clock: Clock) -> Sampled[TaskGauges]:
+    async def read() -> TaskGauges:
+        tasks, alerts = await client.numbers(counted=COUNTED_MAX)
+        return TaskGauges(tasks=tasks, alerts=alerts)
+
+    return Sampled(read, seconds=TASKS_SECONDS, clock=clock)
+
+
+def stream_standings(client: Client, clock: Clock) -> Standings:
+    """How streams stood a moment ago."""
+
+    async def look() -> list[StreamView]:
+        try:
+            room = client.streamroom
+        except Closed:
+            return []  # A process without a log.
+        page = await room.streams(limit=STREAMS_MAX)
+        return [await room.stream(one.name) for one in page.items]
+
+    return Sampled(look, seconds=STREAMS_SECONDS, clock=clock)
