@@ -62,7 +62,13 @@ SECTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
         backstay.Checkpoint,
         backstay.Producer,
     ),
-    "Queues": (QueueHandle, TopicHandle, backstay.Message, backstay.Submission),
+    "Queues": (
+        QueueHandle,
+        TopicHandle,
+        backstay.Message,
+        backstay.Submission,
+        backstay.TaskFailure,
+    ),
     "Errors": (
         backstay.BackstayError,
         backstay.InvalidRequest,
