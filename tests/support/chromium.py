@@ -102,8 +102,8 @@ class Sight:
 
     def check(self) -> None:
         """Nothing complained, and nothing was asked of anybody else."""
-        assert self.complaints == []
-        assert self.strangers == []
+        assert not self.complaints, self.complaints
+        assert not self.strangers, self.strangers
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):

@@ -305,7 +305,7 @@ def plan_of(database: sqlite3.Connection, query: str) -> list[str]:
         ("work_waits", "task_locked (complete_by<?)"),
         ("work_waits", "task_hard_end (hard_end>? AND hard_end<?)"),
         ("wake_due", "task_wake (wake_at>? AND wake_at<?)"),
-        ("list_rare_tasks", "task_unusual (state=? AND key<?)"),
+        ("list_rare_tasks", "task_unusual (state=? AND key>? AND key<?)"),
         ("list_processing_tasks", "task_locked"),
         ("list_pending_tasks", "task_claimable"),
         ("steps_overdue", "task_locked"),

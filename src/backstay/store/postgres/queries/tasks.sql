@@ -116,7 +116,7 @@ UPDATE {schema}.task
  WHERE key = ANY (:keys::bigint[]) AND parked;
 
 -- name: task_filter
-key < :before AND key > :after
+key < :before
    AND (:workflow::text IS NULL OR workflow = :workflow)
    AND (:created_after::timestamptz IS NULL OR created_at > :created_after)
    AND (:created_before::timestamptz IS NULL OR created_at < :created_before)
@@ -127,7 +127,7 @@ key < :before AND key > :after
 -- rarely among finished tasks has a query, and an index, of its own below.
 SELECT {task_columns_light} FROM {schema}.task
  WHERE (:states::text[] IS NULL OR state = ANY (:states))
-   AND {task_filter}
+   AND key > :after AND {task_filter}
  ORDER BY key DESC
  LIMIT :limit;
 
@@ -136,21 +136,23 @@ SELECT {task_columns_light} FROM {schema}.task
 -- that is asked for. (The same below.)
 SELECT {task_columns_light} FROM {schema}.task
  WHERE locked_by IS NULL AND NOT parked AND state IN ('pending', 'undoing') AND state = 'pending'
-   AND {task_filter}
+   AND key > :after AND {task_filter}
  ORDER BY key DESC
  LIMIT :limit;
 
 -- name: list_processing_tasks
+-- A sum has no index: the way along all keys, which ends at either side, would else look shorter than it is.
+-- There are no more of these than are in flight.
 SELECT {task_columns_light} FROM {schema}.task
  WHERE locked_by IS NOT NULL AND state = 'processing'
-   AND {task_filter}
+   AND key + 0 > :after AND {task_filter}
  ORDER BY key DESC
  LIMIT :limit;
 
 -- name: list_rare_tasks
 SELECT {task_columns_light} FROM {schema}.task
  WHERE state IN ('waiting', 'error', 'undoing', 'undone', 'undo_failed', 'cancelled') AND state = :state
-   AND {task_filter}
+   AND key > :after AND {task_filter}
  ORDER BY key DESC
  LIMIT :limit;
 
