@@ -284,6 +284,20 @@ class DronePlatform:
         assert process.returncode == 0, err.decode()
         return json.loads(out)
 
+    async def pause_agent(self, agent: str) -> None:
+        """Come back once every process has heard that this agent is not to be called."""
+        await self.type("agents", "pause", agent)
+
+        async def look() -> list[Any]:
+            items = (await self.get("/v1/agents")).json["items"]
+            return [instance for one in items if one["name"] == agent for instance in one["instances"]]
+
+        await eventually(
+            look,
+            lambda seen: seen and all(each["open_until"] is not None for each in seen),
+            what=f"a process that leaves {agent} alone",
+        )
+
     async def breaker(self, agent: str) -> str:
         """How it stands in the one process that there is."""
         [view] = [one for one in (await self.type("agents", "ls"))["items"] if one["name"] == agent]

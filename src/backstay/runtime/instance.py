@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from datetime import timedelta
 from random import Random
 from typing import Final
@@ -12,7 +11,6 @@ from backstay.agents.host import AgentHost
 from backstay.agents.inbox import Inbox
 from backstay.clock import Alarms, Clock
 from backstay.definitions.registry import Registry
-from backstay.domain.control import Controls
 from backstay.domain.durations import describe
 from backstay.domain.lease import Leader, Owner
 from backstay.errors import Unavailable
@@ -22,10 +20,11 @@ from backstay.messaging.exchange import Exchange
 from backstay.messaging.streams import Streams
 from backstay.observe import DRAIN_CUT_SHORT, DRAINING, STORE_UNAVAILABLE, emit
 from backstay.pulse import Pulse
+from backstay.runtime.held_back import HeldBack
 from backstay.runtime.roles import Role, Roles
 from backstay.scheduler.loop import Scheduler
 from backstay.settings import Settings
-from backstay.store.base import Changes, Report, Store
+from backstay.store.base import Report, Store
 from backstay.supervisor.loop import Supervisor
 from backstay.supervisor.prune import Pruner
 from backstay.supervisor.telling import Telling, sinks_of
@@ -33,11 +32,6 @@ from backstay.supervisor.watch import Watch
 
 # A store that is away at start-up, or for long, is asked again after this pause.
 RECONNECT_SECONDS: Final = 1.0
-
-CONTROLS_PAUSE_SECONDS: Final = 0.1
-
-# So long tasks that are about to park are waited for before they are called back.
-CALL_BACK_SECONDS: Final = 5.0
 
 # How often a process that stops looks whether its agents have come to rest.
 DRAIN_LOOK_SECONDS: Final = 0.02
@@ -67,10 +61,6 @@ class Instance:
         self._settings = settings
         self._clock = clock
         self.alarms = Alarms(clock)
-        self._controls_known = asyncio.Event()
-        self._controls_due = asyncio.Event()
-        # Agents whose steps may begin again; those who wait for that have not been called yet.
-        self._let_in: set[str] = set()
         # When the store last answered a sign of life, and when it last did not.
         self._answered = Pulse(clock)
         self._trouble = Pulse(clock)
@@ -93,7 +83,9 @@ class Instance:
                 alarms=self.alarms,
                 random=random,
             )
-            self._scheduler.mail.when_let_in(self._agents_came)
+        self._held_back = HeldBack(
+            store, self._scheduler, self._agents, self._inbox, settings=settings, clock=clock
+        )
         self._supervisor = self._new_supervisor() if Role.SUPERVISOR in roles else None
         self._pruner: Pruner | None = None
         self._watch: Watch | None = None
@@ -121,12 +113,12 @@ class Instance:
 
     async def run(self) -> None:
         """All roles, until cancelled. Raises LeaseLost when this instance was declared dead."""
-        stop_listening = self._store.listen(self._changed)
+        stop_listening = self._store.listen(self._held_back.changed)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._beat(), name="backstay-heartbeat")
                 if self._scheduler is not None or self._agents is not None:
-                    group.create_task(self._keep_controls(), name="backstay-controls")
+                    group.create_task(self._held_back.run(), name="backstay-held-back")
                 if self._inbox is not None:
                     group.create_task(self._do_work(self._inbox), name="backstay-agents")
                 if self._scheduler is not None:
@@ -165,7 +157,7 @@ class Instance:
     @property
     def in_motion(self) -> bool:
         """Whether something moves here although no time passes; the bodies of steps aside."""
-        if self._let_in or self._controls_due.is_set() or not self._controls_known.is_set():
+        if self._held_back.in_motion:
             return True
         scheduling = self._scheduler is not None and self._scheduler.in_motion
         return scheduling or self.alarms.next_due <= self._clock.monotonic()
@@ -270,71 +262,16 @@ class Instance:
 
     async def _schedule(self, scheduler: Scheduler) -> None:
         # What is held back must be known before the first step begins.
-        await self._controls_known.wait()
+        await self._held_back.until_known()
         await scheduler.run()
 
     async def _fetch_mail(self, scheduler: Scheduler) -> None:
-        await self._controls_known.wait()
+        await self._held_back.until_known()
         await scheduler.mail.run(sends=scheduler.sends)
 
     async def _do_work(self, inbox: Inbox) -> None:
-        await self._controls_known.wait()
+        await self._held_back.until_known()
         await inbox.run()
-
-    def _agents_came(self, agents: list[str]) -> None:
-        """Some process does the work of these agents; nobody did before, or their breakers were open."""
-        self._let_in.update(agents)
-        self._controls_due.set()
-
-    async def _keep_controls(self) -> None:
-        """Read what is held back when it may have changed, and now and then in any case."""
-        while True:
-            self._controls_due.clear()
-            try:
-                self._let_in.update(self._regulate(Controls(await self._store.records.controls())))
-                self._controls_known.set()
-                await self._call_back()
-            except Unavailable as error:
-                emit(STORE_UNAVAILABLE, error=error)
-            # Others may write all the time: what they decided is looked at a few times a second.
-            await asyncio.sleep(CONTROLS_PAUSE_SECONDS)
-            await self._controls_called()
-
-    def _regulate(self, controls: Controls) -> list[str]:
-        """The agents whose steps may begin again."""
-        here = [] if self._agents is None else self._agents.regulate(controls)
-        if here and self._inbox is not None:
-            self._inbox.call()
-        elsewhere = [] if self._scheduler is None else self._scheduler.mail.regulate(controls)
-        return [*here, *elsewhere]
-
-    async def _controls_called(self) -> None:
-        seconds = self._settings.heartbeat.total_seconds()
-        # Until they have been read once, nothing is scheduled.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds if self._controls_known.is_set() else RECONNECT_SECONDS):
-                await self._controls_due.wait()
-
-    async def _call_back(self) -> None:
-        """Call the tasks that were parked because of agents that let them in again."""
-        if not self._let_in:
-            return
-        # Some may have found them shut a moment ago. Who is called before it is written that it parked
-        # does not hear that; so what cannot be written in time is called again at the next look.
-        written = False
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CALL_BACK_SECONDS):
-                if self._scheduler is not None:
-                    await self._scheduler.unanswered.those_of_now()
-                written = True
-        for agent in sorted(self._let_in):
-            await self._store.records.call_for(agent, now=self._clock.now())
-        if written:
-            self._let_in.clear()
-
-    def _changed(self, changes: Changes) -> None:
-        if changes.controls or changes.foreign:
-            self._controls_due.set()
 
     # Underneath
 

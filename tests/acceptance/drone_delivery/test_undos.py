@@ -20,7 +20,7 @@ async def test_a_delivery_that_fails_at_the_last_step_is_undone_newest_first_and
     platform: DronePlatform,
 ):
     """DX-10."""
-    await platform.type("agents", "pause", "delivery")
+    await platform.pause_agent("delivery")
     order = await platform.place(new_request())
     await platform.until_step(order, "schedule_drone", holds=is_in("completed"))
     assert platform.held_for(order) == EVERYWHERE - {"delivery"}
