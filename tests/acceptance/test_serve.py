@@ -26,7 +26,7 @@ from backstay.domain.recurrence import Moment
 from backstay.store.sqlite import SqliteStore
 from tests.support.jobs import Calendar
 from tests.support.running import eventually
-from tests.support.serve_command import Served, command, environment, serving
+from tests.support.serve_command import Served, command, environment, serving, when_it_runs
 from tests.support.service import http_service
 
 APP = """
@@ -187,7 +187,7 @@ async def test_a_second_signal_does_not_wait_and_says_so_in_one_line(folder: Pat
     ) as process:
         try:
             assert process.stderr is not None
-            server = Served(process, process.stderr.readline().strip())
+            server = when_it_runs(process, process.stderr)
             await server.ask("PUT", "/v1/tasks/t", json={"workflow": "wait"})
             async with asyncio.timeout(30):
                 while not (await server.ask("GET", "/v1/tasks/t/steps"))[1]["items"]:
@@ -295,13 +295,11 @@ async def test_where_the_limit_cannot_be_raised_so_far_fewer_connections_are_let
     folder: Path,
 ):
     with serving(folder, "shop:app", under=with_files(128, 1_000)) as server:
-        [told, room] = server.said.split("set connections_max to ")
+        [told, room] = server.before[0].split("set connections_max to ")
         assert "connections_max is 1,000, for which 1,806 open files are needed" in told
         assert "may have 1,000" in told
         assert "ulimit -Hn" in told
         assert room == "194, which counts now"
-        assert server.process.stderr is not None
-        server.said = server.process.stderr.readline().strip()
 
         with connected(server, 194 + 50):
             refused, problem = await server.ask("GET", "/v1/tasks")

@@ -7,7 +7,7 @@ import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,12 @@ import aiohttp
 
 
 class Served:
-    def __init__(self, process: subprocess.Popen[str], said: str) -> None:
+    """``said``: that it runs, and where; ``before``: what it had logged by then."""
+
+    def __init__(self, process: subprocess.Popen[str], said: str, before: Sequence[str]) -> None:
         self.process = process
         self.said = said
+        self.before = before
 
     @property
     def url(self) -> str:
@@ -42,6 +45,16 @@ def environment(**more: str) -> dict[str, str]:
     return {**{k: v for k, v in os.environ.items() if not k.startswith("BACKSTAY_")}, **more}
 
 
+def when_it_runs(process: subprocess.Popen[str], lines: Iterable[str]) -> Served:
+    """Roles are at work a moment before it says so, and what they log may come first."""
+    before: list[str] = []
+    for line in lines:
+        if line.startswith("backstay is running"):
+            return Served(process, line.strip(), before)
+        before.append(line.strip())
+    raise AssertionError(f"it never said that it runs: {before}")
+
+
 @contextmanager
 def serving(folder: Path, *options: str, under: Sequence[str] = (), **variables: str) -> Iterator[Served]:
     """A server that said it runs; it is stopped, and must stop well. ``variables`` are its environment's."""
@@ -54,7 +67,7 @@ def serving(folder: Path, *options: str, under: Sequence[str] = (), **variables:
     ) as process:
         try:
             assert process.stderr is not None
-            yield Served(process, process.stderr.readline().strip())
+            yield when_it_runs(process, process.stderr)
             process.send_signal(signal.SIGTERM)
             process.stderr.read()
             assert process.wait(30) == 0

@@ -129,7 +129,7 @@ async def test_a_process_that_drains_ends_what_it_began_writes_that_and_lets_go(
         reading = asyncio.create_task(one.ingest.run())
         await comes_true(lambda: begun.total() == 10)
         draining = asyncio.create_task(one.ingest.drain())
-        await asyncio.sleep(0.02)
+        await comes_true(lambda: all(flow._draining for flow in one.pipeline.flows.values()))
         assert not draining.done()
         go_on.set()
         await draining

@@ -85,10 +85,13 @@ class Flow(ABC):
         await self._rest()
         return len(again) + taken
 
-    async def drain(self) -> None:
-        """Read nothing more, and come back when what was begun is finished."""
+    def read_no_more(self) -> None:
         self._draining = True
         self._wake.set()
+
+    async def drain(self) -> None:
+        """Read nothing more, and come back when what was begun is finished."""
+        self.read_no_more()
         await self._rest()
 
     def let_go(self) -> None:

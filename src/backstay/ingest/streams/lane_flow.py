@@ -74,10 +74,10 @@ class LaneFlow(Flow):
         finally:
             await self._stop()
 
-    async def drain(self) -> None:
+    def read_no_more(self) -> None:
         """What lies beyond all that was begun is left to whoever reads this partition next."""
         self._lanes.drop_beyond(self._begun)
-        await super().drain()
+        super().read_no_more()
 
     async def _stop(self) -> None:
         """Drop everything in hand, at once."""

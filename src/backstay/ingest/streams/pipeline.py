@@ -114,14 +114,21 @@ class Pipeline:
 
     async def drain(self) -> None:
         """Read nothing more, finish what was begun, write the last checkpoints, let others take over."""
-        async with self._holding:
-            self._draining = True
+        self._draining = True
+        self._read_no_more()
+        async with self._holding:  # A look that was under way may have brought more.
+            self._read_no_more()
         with contextlib.suppress(BackstayError):  # Then others take over when we let go, or end.
             await self._holder.leave()
         flows = [flow for flow in self.flows.values() if flow not in self._handing_over]
         await asyncio.gather(*map(self._hand_over, flows))
         if self._handing_over:
             await asyncio.wait(self._handing_over.values())
+
+    def _read_no_more(self) -> None:
+        """At once: others are told through the store, which may take its time."""
+        for flow in self.flows.values():
+            flow.read_no_more()
 
     async def _keep_holding(self) -> None:
         assert self._running is not None
