@@ -39,7 +39,12 @@ def serve(
     ] = None,
     port: Annotated[
         str | None,
-        typer.Option("--port", metavar="P", help="0 takes any that is free.", show_default="8080"),
+        typer.Option(
+            "--port",
+            metavar="P",
+            help="Which port to listen on; 0 takes any that is free.",
+            show_default="8080",
+        ),
     ] = None,
     tls_cert: Annotated[
         str | None, typer.Option("--tls-cert", metavar="FILE", help="A certificate chain in PEM.")
