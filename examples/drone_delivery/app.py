@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from drone_delivery import carrier, history
-from drone_delivery.customers import customers
+from drone_delivery.customers import customers, health
 from drone_delivery.workflow import app
 
 app.mount("/api", customers)
+app.mount("/health", health)
 
 __all__ = ["app", "carrier", "history"]

@@ -9,6 +9,7 @@ GET    /api/deliveries/{id}/status     200 · 404
 GET    /api/deliveries/{id}/events     200: what happened to it, in order · 404
 GET    /api/deliveryhistory/{id}       200: the same, a moment later, for good · 404
 GET    /api/probe                      200
+GET    /health                         200: beside /api, for whoever looks there
 """
 
 from __future__ import annotations
@@ -46,6 +47,14 @@ def _unavailable(_http: Request, _error: Exception) -> Response:
     return problem(HTTPStatus.SERVICE_UNAVAILABLE, "try again in a moment", headers=RETRY_AFTER)
 
 
+_ERRORS = {
+    Refused: answer_refused,
+    HTTPException: answer_http_error,
+    HttpUnavailable: _unavailable,
+    Unavailable: _unavailable,
+    Exception: answer_mistake,
+}
+
 customers = Starlette(
     routes=[
         Route("/deliveryrequests", post_request, methods=["POST"]),
@@ -57,11 +66,7 @@ customers = Starlette(
         Route("/deliveryhistory/{delivery_id}", get_history),
         Route("/probe", probe),
     ],
-    exception_handlers={
-        Refused: answer_refused,
-        HTTPException: answer_http_error,
-        HttpUnavailable: _unavailable,
-        Unavailable: _unavailable,
-        Exception: answer_mistake,
-    },
+    exception_handlers=_ERRORS,
 )
+
+health = Starlette(routes=[Route("/", probe)], exception_handlers=_ERRORS)

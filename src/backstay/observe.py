@@ -143,5 +143,7 @@ def alert(kind: str, *, task_id: str | None = None, **fields: Any) -> None:
 def _text(fields: dict[str, Any]) -> str:
     # One event is one line, whatever a value holds.
     return "".join(
-        f" {name}={str(value).encode('unicode_escape').decode()}" for name, value in fields.items()
+        f" {name}={str(value).encode('unicode_escape').decode()}"
+        for name, value in fields.items()
+        if value is not None
     )

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -35,6 +36,7 @@ ASSIGNMENTS: Final = ("balanced", "static")
 
 # Read by the command line, not settings of the engine.
 _NOT_SETTINGS: Final = frozenset({"BACKSTAY_URL", "BACKSTAY_TOKEN"})
+_TESTS: Final = "BACKSTAY_TEST"
 
 
 _ADDRESSES: Final = ("https://", "http://")
@@ -231,7 +233,10 @@ class Settings:
             **_from_file((folder or Path.cwd()) / FILE),
             **_from_environment(variables),
         }
-        values.update({name: value for name, value in (options or {}).items() if value is not None})
+        for name, value in (options or {}).items():
+            _check_known(name)
+            if value is not None:
+                values[name] = value
         return cls(**{name: _parsed(name, value) for name, value in values.items()})
 
 
@@ -290,25 +295,37 @@ def _ordinal(variables: Mapping[str, str]) -> dict[str, int]:
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        values = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidSetting(f'{path.name}: {error}; text stands in quotes, as in lease = "15s"') from error
+    except (OSError, UnicodeDecodeError) as error:
         raise InvalidSetting(f"{path.name}: {error}") from error
+    for name in values:
+        _check_known(name, where=f" in {path.name}")
+    return values
 
 
 def _from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        name.removeprefix(PREFIX).lower(): value
-        for name, value in variables.items()
-        if name.startswith(PREFIX) and name not in _NOT_SETTINGS and not name.startswith("BACKSTAY_TEST")
-    }
+    values = {}
+    for variable, value in variables.items():
+        if variable.startswith(PREFIX) and variable not in _NOT_SETTINGS and not variable.startswith(_TESTS):
+            name = variable.removeprefix(PREFIX).lower()
+            _check_known(name, where=f" ({variable})")
+            values[name] = value
+    return values
+
+
+def _check_known(name: str, *, where: str = "") -> None:
+    if name not in _KINDS:
+        near = get_close_matches(name, _KINDS, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(sorted(_KINDS))}"
+        raise InvalidSetting(f"there is no setting {name!r}{where}; {hint}")
 
 
 def _parsed(name: str, value: Any) -> Any:
-    kind = _KINDS.get(name)
-    if kind is None:
-        raise InvalidSetting(f"there is no setting {name!r}; known: {', '.join(sorted(_KINDS))}")
+    kind = _KINDS[name]
     try:
         if kind is timedelta:
             return duration(value, name=name, least=timedelta(milliseconds=1))

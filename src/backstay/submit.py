@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
@@ -154,6 +155,12 @@ class Door:
         if isinstance(workflow, str):
             return self._registry.workflow(workflow)
         given: object = workflow  # Callers without a type checker hand in anything.
+        if inspect.iscoroutine(given):
+            given.close()
+            called = given.__name__
+            raise InvalidInput(
+                f"{called}(…) was called; give the workflow and its arguments apart: submit({called}, …)"
+            )
         if not isinstance(given, Workflow):
             raise InvalidInput(f"{given!r} is not a workflow; decorate it with @app.workflow")
         return self._registry.workflow(given.name, given.version)

@@ -474,12 +474,15 @@ def test_a_token_has_no_place_on_the_command_line(shell: Shell):
         (["submit", "shop:", "pay", PAID], "'shop:' does not name an application"),
         (["submit", "../shop:app", "pay", PAID], "'../shop:app' does not name an application"),
         (["submit", "shops:app", "pay", PAID], "there is no module 'shops'"),
+        (["submit", "shop.py:app", "pay", PAID], "a module is named without .py"),
         (["submit", "shop:ap", "pay", PAID], "module 'shop' has no 'ap'; it has shop:app"),
         (["submit", "shop:not_an_app", "pay", PAID], "is of type int, not backstay.App; it has shop:app"),
         (["submit", "broken:app", "pay", PAID], "module 'broken' cannot be imported: ValueError: at once"),
         (["submit", "shop:app", "buy", PAID], "there is no workflow 'buy'; registered: approve, greet, pay"),
         ([*PAY, "{order: 1}"], "Invalid value for JSON: JSON is malformed"),
         ([*PAY, ""], "Invalid value for JSON: Input data was truncated"),
+        (["submit", "shop:app", "greet", "you"], """as in '{"order": 7}' or '"text"'"""),
+        (["submit", "shop:app", "greet", '{"name": "you"}'], "the value of its one argument, name"),
         ([*PAY, "[" * 9_999], "Invalid value for JSON: "),
         ([*PAY, '{"order": "o1"}'], "missing required field `cents`"),
         ([*PAY, '{"order": "o1", "cents": "5"}'], "Expected `int`, got `str` - at `$.cents`"),
@@ -543,13 +546,32 @@ def test_a_file_that_is_no_store_is_refused_and_stays_as_it_is(shell: Shell):
     assert (shell.folder / "notes.db").read_text(encoding="utf-8") == "these are my notes\n" * 100
 
 
+def test_a_store_in_a_folder_that_is_not_there_is_told_where_to_make_one(shell: Shell):
+    done = shell.type("serve", "shop:app", "--store", "sqlite:///data/shop.db", "--port", "0")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "Error: shop.db: unable to open database file;"
+        " there is no folder data: make it, or name a file elsewhere\n"
+    )
+
+
+def test_a_store_that_is_a_folder_is_named(shell: Shell):
+    (shell.folder / "data").mkdir()
+
+    done = shell.type("serve", "shop:app", "--store", "sqlite:///data", "--port", "0")
+
+    assert done.returncode == 1
+    assert done.stderr == "Error: data: unable to open database file; data is a folder: name a file in it\n"
+
+
 def test_an_unknown_setting_is_named(shell: Shell):
     shell.environment["BACKSTAY_LEESE"] = "15s"
 
     done = shell.type("tasks", "ls")
 
     assert done.returncode == 2
-    assert done.stderr.startswith("Error: there is no setting 'leese'; known: ")
+    assert done.stderr == "Error: there is no setting 'leese' (BACKSTAY_LEESE); did you mean lease?\n"
 
 
 # On PostgreSQL

@@ -107,6 +107,17 @@ async def test_one_process_has_every_role_unless_told_otherwise(folder: Path):
         assert (await processed(server, "order-1"))["output"] == "charged order-1"
 
 
+async def test_what_a_step_prints_is_seen_at_once_in_a_file_as_well(folder: Path):
+    (folder / "shop.py").write_text(APP.replace("return f", 'print("charging"); return f'))
+    into_file = ["sh", "-c", 'exec "$@" >printed', "sh"]
+
+    with serving(folder, "shop:app", under=into_file, PYTHONUNBUFFERED="") as server:
+        await server.ask("PUT", "/v1/tasks/order-1", json={"workflow": "buy", "input": "order-1"})
+        await processed(server, "order-1")
+
+        assert (folder / "printed").read_text() == "charging\n"
+
+
 async def test_an_interface_without_code_takes_what_some_live_scheduler_can_run(folder: Path):
     with (
         serving(folder, "--roles", "api") as front,

@@ -265,7 +265,8 @@ async def test_a_server_that_is_not_there_is_one_line():
 
     assert str(error) == (
         f"GET http://127.0.0.1:{port}/v1/tasks/o1 got no answer:"
-        f" no connection to 127.0.0.1:{port}: Connection refused"
+        f" no connection to 127.0.0.1:{port}: Connection refused;"
+        " is a server running there, and is that the right --url?"
     )
     assert exit_code(error) == 1
 

@@ -183,6 +183,11 @@ def test_from_the_start_means_that_the_journal_is_dropped():
     assert operate.resubmit(a_task(TaskState.ERROR), [DONE], from_="start").forget_journal
 
 
+def test_a_task_that_has_not_stopped_is_not_resubmitted():
+    with pytest.raises(IllegalMove, match="it has not stopped; a scheduler takes it up by itself"):
+        operate.resubmit(a_task(TaskState.PENDING), [], from_="failed")
+
+
 def test_a_task_that_a_scheduler_works_on_is_not_resubmitted_under_its_hands():
     with pytest.raises(IllegalMove, match="a scheduler is working on it"):
         operate.resubmit(a_task(TaskState.PROCESSING), [], from_="failed")

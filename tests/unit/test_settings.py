@@ -81,13 +81,18 @@ def test_settings_do_not_change(tmp_path: Path):
 # A typo must not silently mean the default
 
 
-def test_an_unknown_option_is_an_error_that_lists_the_known_ones(tmp_path: Path):
-    with pytest.raises(InvalidSetting, match=r"no setting 'leese'; known: .*lease, log_format"):
+def test_an_unknown_option_is_an_error_that_names_the_nearest(tmp_path: Path):
+    with pytest.raises(InvalidSetting, match=r"no setting 'leese'; did you mean lease\?$"):
         load({"leese": "5s"}, folder=tmp_path)
 
 
+def test_where_nothing_is_near_all_that_are_known_are_listed(tmp_path: Path):
+    with pytest.raises(InvalidSetting, match=r"no setting 'zzz'; known: .*lease, log_format"):
+        load({"zzz": "5s"}, folder=tmp_path)
+
+
 def test_an_unknown_variable_is_an_error(tmp_path: Path):
-    with pytest.raises(InvalidSetting, match="no setting 'leese'"):
+    with pytest.raises(InvalidSetting, match=r"no setting 'leese' \(BACKSTAY_LEESE\); did you mean lease\?"):
         load(folder=tmp_path, environment={"BACKSTAY_LEESE": "5s"})
 
 
@@ -95,7 +100,14 @@ def test_an_unknown_variable_is_an_error(tmp_path: Path):
 def test_an_unknown_key_in_the_file_is_an_error(tmp_path: Path, text: str):
     write(tmp_path, text)
 
-    with pytest.raises(InvalidSetting, match=r"no setting '(leese|scheduler)'"):
+    with pytest.raises(InvalidSetting, match=r"no setting '(leese|scheduler)' in backstay\.toml; "):
+        load(folder=tmp_path)
+
+
+def test_text_without_quotes_in_the_file_is_told_to_have_them(tmp_path: Path):
+    write(tmp_path, "lease = 5s\n")
+
+    with pytest.raises(InvalidSetting, match=r'^backstay\.toml: .*line 1.*quotes, as in lease = "15s"$'):
         load(folder=tmp_path)
 
 

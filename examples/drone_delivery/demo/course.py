@@ -106,7 +106,9 @@ class Demo:
         return self._load.accepted | self.sight.seen.states.keys()
 
     async def run(self) -> None:
-        self._tell("starting six services, a server, two workers and who tells people of failures")
+        self._tell(
+            "starting six services, a server, two workers, and a service that tells people about failures"
+        )
         await self._processes.start(self._session)
         await self._weather.settle(rough=bool(self._plan.rate))
         await self.sight.begin()

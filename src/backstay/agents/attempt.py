@@ -23,7 +23,7 @@ from backstay.domain.retry import RETRY_AFTER_MAX, Retry
 from backstay.domain.step import failure_of
 from backstay.errors import InvalidDefinition, InvalidRequest, Permanent, Transient
 from backstay.messaging.wire import Completed, Deferred, Failed, Reply, Request
-from backstay.observe import STEP_RETRIED, emit, log
+from backstay.observe import LATE_REPLY, STEP_RETRIED, emit, log
 from backstay.tracing import Span, Tracing
 
 
@@ -354,6 +354,9 @@ class Attempt:
         self.context = self._around.context
         if self._alarm is not None:
             self._waits_no_more()
+        # A body that holds up the event loop lets no alarm ring: the clock has the last word.
+        if not self.cancelled and self._around.clock.monotonic() >= self._deadline:
+            self._held_up()
         if self.cancelled:
             self._fell_silent()
             return
@@ -364,6 +367,17 @@ class Attempt:
         else:
             self._threads.when_idle(self._stopped)
         self._reply(reply)
+
+    def _held_up(self) -> None:
+        """It comes back past its complete-by, and nothing could stop it before."""
+        self.cancelled = True
+        emit(LATE_REPLY, task_id=self._request.task_id, step=self._request.step)
+        log.warning(
+            "step %s of task %s came back past its complete-by, before the event loop could stop it;"
+            " a step that blocks is declared with `def` and runs in a thread",
+            self._request.step,
+            self._request.task_id,
+        )
 
     def _abandon(self) -> None:
         """The complete-by has passed, or nobody waits: stop what can be stopped and say nothing."""

@@ -60,7 +60,8 @@ def json_value(text: str, *, example: str) -> Any:
         return msgspec.json.decode(sys.stdin.buffer.read() if text == "-" else text.encode())
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise typer.BadParameter(
-            f"{visible(str(error))}; write JSON inside quotes, as in '{example}'", param_hint="JSON"
+            f"{visible(str(error))}; write JSON inside quotes, as in '{example}' or '\"text\"'",
+            param_hint="JSON",
         ) from error
 
 

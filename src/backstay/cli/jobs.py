@@ -52,7 +52,7 @@ LOCATION: Final = "local"
 _EXAMPLE: Final = 'a job as in {"properties": {"action": …}}'
 
 commands: Final = typer.Typer(
-    help="Have things done at their times: make jobs and collections of them, see what became of them.",
+    help="Run things on a timetable: create jobs and collections of them, see what became of each.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

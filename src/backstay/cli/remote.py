@@ -309,7 +309,8 @@ class Remote:
         except TimeoutError:
             raise Unavailable(f"{request.shown} got no answer within {describe(ANSWER_TIME)}") from None
         except HttpUnavailable as error:
-            raise Unavailable(str(error)) from None
+            hint = "" if error.unsure else "; is a server running there, and is that the right --url?"
+            raise Unavailable(f"{error}{hint}") from None
         except HttpFailed:
             raise Refused(
                 f"{request.shown} answered with more than {ANSWER_BYTES_MAX:,} bytes;"

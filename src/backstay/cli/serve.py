@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -39,7 +40,12 @@ def serve(
     ] = None,
     port: Annotated[
         str | None,
-        typer.Option("--port", metavar="P", help="0 takes any that is free.", show_default="8080"),
+        typer.Option(
+            "--port",
+            metavar="P",
+            help="Which port to listen on; 0 takes any that is free.",
+            show_default="8080",
+        ),
     ] = None,
     tls_cert: Annotated[
         str | None, typer.Option("--tls-cert", metavar="FILE", help="A certificate chain in PEM.")
@@ -56,6 +62,7 @@ def serve(
     wanted = ALL if roles is None else parse_roles(roles.split(","))
     app = App("backstay") if target is None else load_app(target)
     set_up_logging(settings)
+    _print_by_lines()
 
     def say_ready(address: str | None) -> None:
         where = f" on {address}" if address else ""
@@ -70,6 +77,12 @@ def serve(
     except asyncio.CancelledError:
         note("stopped without waiting; what was at work is taken up again elsewhere")
         raise typer.Exit(1) from None
+
+
+def _print_by_lines() -> None:
+    """What steps print is seen when they print it, in a file or a journal as on a terminal."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
 
 
 def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -45,8 +45,9 @@ def _imported(name: str) -> ModuleType:
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            hint = "; a module is named without .py" if name.endswith(".py") else ""
             raise _refused(
-                f"there is no module {error.name!r} in the current directory, and none is installed"
+                f"there is no module {error.name!r} in the current directory, and none is installed{hint}"
             ) from error
         raise _broken(name, error) from error
     except (Exception, SystemExit) as error:  # Other people's code may raise anything at all.

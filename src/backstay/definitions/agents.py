@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
 from backstay.definitions.ambient import current_scope
 from backstay.definitions.codec import Function, Signature, TypeCodec, type_hints
+from backstay.definitions.policies import policy
 from backstay.domain.breaker import Breaker
 from backstay.domain.durations import Duration, duration
 from backstay.domain.pace import Pace
@@ -70,7 +71,7 @@ class Undo:
         self.function = function
         self.kind = UndoKind.MANUAL if manual else UndoKind.AUTOMATIC
         self.is_async = inspect.iscoroutinefunction(function)
-        self._own_retry = retry
+        self._own_retry = policy(retry, Retry, "retry")
         self._step = step
         self.complete_by = _optional_duration(complete_by)
         if not manual:
@@ -115,7 +116,7 @@ class Step(Generic[Parameters, Result]):
         self.name = _step_name(function.__name__ if name is None else name)
         self.is_async = inspect.iscoroutinefunction(function)
         self.complete_by = _optional_duration(complete_by) or agent.complete_by
-        self._own_retry = retry
+        self._own_retry = policy(retry, Retry, "retry")
         self.idempotent = idempotent
         self.pivot = pivot
         self.undo_of: Undo | None = None
@@ -195,8 +196,8 @@ class Agent:
             )
         self.name = name
         self.complete_by = _optional_duration(complete_by)
-        self.retry = retry or Retry()
-        self.breaker = breaker
+        self.retry = policy(retry, Retry, "retry") or Retry()
+        self.breaker = policy(breaker, Breaker, "breaker")
         self.concurrency = concurrency
         self.pace = _pace(name, pace=pace, concurrency=concurrency)
         self._register = register

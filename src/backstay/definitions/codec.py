@@ -100,9 +100,11 @@ def check_size(data: bytes, what: str, bytes_max: int) -> bytes:
 class TypeCodec:
     """Values of one declared type."""
 
-    def __init__(self, kind: Any, what: str) -> None:
+    def __init__(self, kind: Any, what: str, *, hint: str = "") -> None:
+        """``hint``: what else to say of a value that does not fit."""
         self._what = what
         self._kind = kind
+        self._hint = hint
         # A plain value of just the declared type needs no second look.
         self.plain_kind = kind if kind in _SCALARS else None
         try:
@@ -146,7 +148,7 @@ class TypeCodec:
 
     def misfit(self, error: Exception) -> InvalidInput:
         """What to say when ``raw_decode`` raised one of DECODE_ERRORS."""
-        return InvalidInput(f"{self._what} does not fit its type: {error}")
+        return InvalidInput(f"{self._what} does not fit its type: {error}{self._hint}")
 
 
 class Signature:
@@ -168,7 +170,8 @@ class Signature:
         self._names = tuple(parameter.name for parameter in self._parameters)
         self._only = self._names[0] if len(self._names) == 1 else None
         self._what = what
-        self._codec = TypeCodec(self._whole_type(hints), f"input of {what}")
+        hint = f"; it is the value of its one argument, {self._only}" if self._only is not None else ""
+        self._codec = TypeCodec(self._whole_type(hints), f"input of {what}", hint=hint)
         self._only_kind = self._codec.plain_kind if self._only is not None else None
 
     def _whole_type(self, hints: Mapping[str, Any]) -> Any:
@@ -203,8 +206,8 @@ class Signature:
         try:
             value = self._as_one_value(args, {})
         except InvalidInput as error:
-            takes = ", ".join(self._names) or "nothing"
-            raise InvalidInput(f"{error}; it takes {takes}: in JSON, one object with these names") from error
+            hint = ": in JSON, one object with these names" if len(self._names) > 1 else ""
+            raise InvalidInput(f"{error}{hint}") from error
         return self._codec.canonical(value)
 
     def check_fields(self, value: Any) -> None:
@@ -236,7 +239,8 @@ class Signature:
         try:
             bound = self._bind(*args, **kwargs)
         except TypeError as error:
-            raise InvalidInput(f"{self._what}: {error}") from error
+            takes = ", ".join(self._names) or "nothing"
+            raise InvalidInput(f"{self._what}: {error}; it takes {takes}") from error
         bound.apply_defaults()
         return bound.arguments[names[0]] if len(names) == 1 else bound.arguments or None
 

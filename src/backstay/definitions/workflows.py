@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar
 from backstay.definitions.agents import Step
 from backstay.definitions.codec import Signature, TypeCodec, type_hints
 from backstay.definitions.failures import FailureReport
+from backstay.definitions.policies import policy
 from backstay.domain.durations import Duration, duration
 from backstay.domain.journal import Branch
 from backstay.domain.recovery import Recovery
@@ -59,7 +60,7 @@ class Workflow(Generic[Parameters, Result]):
         self.complete_by = (
             None if complete_by is None else duration(complete_by, name="complete_by", least=_SHORTEST)
         )
-        self.recovery = recovery or Recovery()
+        self.recovery = policy(recovery, Recovery, "recovery") or Recovery()
         self.plan = _checked_plan(plan, self.name)
         #: Who is told when a task of this workflow fails for good, and what.
         self.report: FailureReport | None = None

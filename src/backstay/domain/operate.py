@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -21,6 +21,12 @@ from backstay.errors import Conflict, IllegalMove, InvalidRequest, JournalMismat
 replace = msgspec.structs.replace
 
 From = Literal["failed", "start"]
+
+#: Nobody has to let these go on.
+_BY_ITSELF: Final = {
+    TaskState.PENDING: "it has not stopped; a scheduler takes it up by itself",
+    TaskState.PROCESSING: "a scheduler is working on it",
+}
 
 
 class Amendment(msgspec.Struct, frozen=True):
@@ -75,9 +81,9 @@ def resubmit(task: TaskRecord, steps: Sequence[StepRecord], *, from_: From) -> A
         raise InvalidRequest(f'from is {from_!r}; it must be "failed" or "start"')
     if task.state is TaskState.UNDO_FAILED and from_ == "failed":
         return request_undo(task, steps)
-    if task.state is TaskState.PROCESSING:
+    if task.state in _BY_ITSELF:
         raise IllegalMove(
-            f"task {task.id}", source=task.state, target=TaskState.PENDING, why="a scheduler is working on it"
+            f"task {task.id}", source=task.state, target=TaskState.PENDING, why=_BY_ITSELF[task.state]
         )
     moved = replace(_moved(task, TaskState.PENDING), failure_count=0, crash_count=0, request=None)
     if from_ == "start":

@@ -84,7 +84,7 @@ async def test_a_delivery_that_nobody_asked_for_is_not_found(
 async def test_whoever_watches_is_told_that_all_of_it_is_up(platform: DronePlatform):
     """DD-04, DD-23."""
     addresses = [
-        *(f"{platform.url}{path}" for path in ("/api/probe", "/healthz", "/readyz")),
+        *(f"{platform.url}{path}" for path in ("/api/probe", "/health", "/healthz", "/readyz")),
         *(f"{platform.services.url(name)}/healthz" for name in platform.services.ports),
     ]
 

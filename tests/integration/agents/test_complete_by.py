@@ -8,6 +8,8 @@ import time
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from backstay import App, Retry, current_step
 from backstay.observe import LATE_REPLY, counters
 from tests.support.running import FAST, ONCE, SHORT, SOON, comes_true, eventually, step_of
@@ -68,6 +70,38 @@ async def test_a_step_that_will_not_be_cancelled_says_nothing_after_its_complete
         [step] = await app.steps("t")
 
     assert (step.attempt, step.output) == (2, "in time")
+
+
+@pytest.mark.parametrize("waits_first", [False, True])
+async def test_a_step_that_holds_up_the_event_loop_says_nothing_after_its_complete_by(
+    app: App, url: str, waits_first: bool
+):
+    """SAS-03: no alarm rings while it does, and its result comes late all the same."""
+    calls: list[int] = []
+    agent = app.agent("drone", complete_by="1s", retry=ONCE)
+
+    @agent.step
+    async def schedule() -> str:
+        step = current_step()
+        calls.append(step.attempt)
+        if len(calls) > 1:
+            return "in time"
+        if waits_first:
+            await asyncio.sleep(0)
+        while step.remaining:
+            time.sleep(0.002)
+        return "late"
+
+    @app.workflow
+    async def deliver() -> str:
+        return await schedule()
+
+    late = counters[LATE_REPLY]
+    async with app.run(url, **FAST):
+        handle = await app.submit(deliver, id="t")
+        assert await handle.result(SOON) == "in time"
+
+    assert (len(calls), counters[LATE_REPLY] - late) == (2, 1)
 
 
 async def test_a_thread_step_gets_a_cancel_token_and_its_late_result_is_refused_and_counted(

@@ -39,6 +39,25 @@ def test_two_agents_with_one_name_are_refused(app: App):
         app.agent("echo")
 
 
+@pytest.mark.parametrize(
+    ("declare", "said"),
+    [
+        (lambda app: app.agent("a", retry=3), r"retry is 3; write retry=Retry\(…\)"),
+        (lambda app: app.agent("a", breaker=3), r"breaker is 3; write breaker=Breaker\(…\)"),
+        (lambda app: declared(app).step(retry=3)(print), r"retry is 3; write retry=Retry\(…\)"),
+        (lambda app: app.workflow(recovery="undo"), r"recovery is 'undo'; write recovery=Recovery\(…\)"),
+    ],
+    ids=["retry", "breaker", "retry of a step", "recovery"],
+)
+def test_a_policy_that_is_none_is_refused_where_it_is_written(
+    app: App, declare: Callable[[App], Any], said: str
+):
+    async def body() -> None: ...
+
+    with pytest.raises(InvalidDefinition, match=said):
+        declare(app)(body)
+
+
 def test_two_steps_with_one_name_are_refused_whatever_their_agents(app: App):
     other = app.agent("other")
 

@@ -33,6 +33,20 @@ async def test_what_is_not_a_workflow_is_refused(client: Client, refused: Any, t
     await refused(InvalidInput, "is not a workflow; decorate it with @app.workflow", client.submit(thing))
 
 
+async def test_a_workflow_that_was_called_is_to_be_given_with_its_arguments_apart(
+    client: Client, refused: Any
+):
+    async def bill(cents: int) -> None: ...
+
+    called: Any = bill(5)
+
+    await refused(
+        InvalidInput,
+        r"bill\(…\) was called; give .* apart: submit\(bill, …\)",
+        client.submit(called),
+    )
+
+
 # The input fits its type
 
 

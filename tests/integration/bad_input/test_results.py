@@ -106,9 +106,13 @@ async def test_a_workflow_result_that_cannot_be_kept_is_an_error_of_its_code(dat
 @pytest.mark.parametrize(
     ("args", "error", "match"),
     [
-        (("five",), "InvalidInput", "input of step twice does not fit its type: Expected `int`, got `str`"),
-        ((), "InvalidInput", "step twice: missing a required argument: 'number'"),
-        ((1, 2), "InvalidInput", "step twice: too many positional arguments"),
+        (
+            ("five",),
+            "InvalidInput",
+            "input of step twice does not fit its type: Expected `int`, got `str`; it is the value of",
+        ),
+        ((), "InvalidInput", "step twice: missing a required argument: 'number'; it takes number"),
+        ((1, 2), "InvalidInput", "step twice: too many positional arguments; it takes number"),
         ((math.nan,), "InvalidInput", "input of step twice cannot be written as JSON: NaN"),
     ],
 )

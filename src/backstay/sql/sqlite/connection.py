@@ -95,6 +95,17 @@ def translated(error: sqlite3.Error, path: Path) -> BackstayError:
             f"{path.name}: another process held the write lock for more than"
             f" {BUSY_TIMEOUT_MS // 1000} s; try again"
         )
+    if primary == sqlite3.SQLITE_CANTOPEN:
+        return StoreUnavailable(f"{path.name}: {error}{_in_the_way(path)}")
     if isinstance(error, REFUSALS):
         return Conflict(f"{path.name}: {error}")
     return StoreUnavailable(f"{path.name}: {error}")
+
+
+def _in_the_way(path: Path) -> str:
+    """Why a file cannot be opened, where that is plain to see."""
+    if path.is_dir():
+        return f"; {path} is a folder: name a file in it"
+    if not path.parent.is_dir():
+        return f"; there is no folder {path.parent}: make it, or name a file elsewhere"
+    return ""
