@@ -100,7 +100,12 @@ async def test_where_a_redirect_leads_nobody_sees_what_the_job_shows_of_itself(
     service: HttpService, status: int
 ):
     """A token, cookies and keys of its own are for the host that the job names."""
-    own = {"Cookie": "session=abc", "X-Api-Key": "k", "Proxy-Authorization": "Basic x", "Accept": "text/plain"}
+    own = {
+        "Cookie": "session=abc",
+        "X-Api-Key": "k",
+        "Proxy-Authorization": "Basic x",
+        "Accept": "text/plain",
+    }
     grant = Grant(tenant="t", audience="a", client_id="c", secret="hunter2")
     async with (
         http_service(says(200, '{"access_token": "t0ken", "expires_in": 3600}')) as tokens,
