@@ -282,7 +282,8 @@ async def _try_certificates(document: Any) -> None:
     for one in certificates_in(document):
         if not await asyncio.to_thread(opens_in_time, one.pfx, one.password):
             raise InvalidJob(
-                one.field, "takes too long to open; export it with the usual number of rounds and size of key"
+                one.member,
+                "takes too long to open; export it with the usual number of rounds and size of key",
             )
 
 

@@ -202,9 +202,9 @@ def with_secrets(body: object, secrets: Mapping[str, str]) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class CertificateFile:
-    """A file that a document brings, with the member that it stands in."""
+    """A file that a document brings; ``member`` is where it stands."""
 
-    field: str
+    member: str
     pfx: str = field(repr=False)
     password: str = field(repr=False)
 
