@@ -2,7 +2,8 @@
 
 How long that takes the file says itself: in how many rounds its keys come from its password, two thousand
 million if it likes, and how large a key is to be checked. What opens it knows no limit, cannot be
-interrupted, and lets nothing else of its process run meanwhile.
+interrupted, and lets nothing else of its process run meanwhile. To read the numbers beforehand is not enough:
+what is encrypted may hold more of them.
 """
 
 from __future__ import annotations
