@@ -63,7 +63,7 @@ def laborious_pfx(rounds: int) -> str:
     return base64.b64encode(der).decode()
 
 
-def _sequence(content: bytes) -> bytes:
+def _sequence(content: bytes | bytearray) -> bytes:
     return bytes([0x30, len(content)]) + content
 
 
