@@ -5,6 +5,7 @@ What it gives back is what the REST API answers: documents, in which there is ne
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -14,7 +15,7 @@ from backstay.clock import Clock
 from backstay.domain.audit import Act
 from backstay.domain.jobs import deciding
 from backstay.domain.jobs.collection import patched_collection, rendered_collection, replaced_collection
-from backstay.domain.jobs.documents import replaced
+from backstay.domain.jobs.documents import certificates_in, replaced
 from backstay.domain.jobs.merging import Json
 from backstay.domain.jobs.names import check_name, check_place
 from backstay.domain.jobs.occurrences import by_hand, task_of
@@ -31,9 +32,10 @@ from backstay.domain.jobs.records import Collection as JobCollection
 from backstay.domain.jobs.rendering import rendered_entry, rendered_job
 from backstay.domain.target import SECRETS_TARGET, collection_target, job_target
 from backstay.domain.task import NewTask
-from backstay.errors import InvalidRequest, UnknownCollection, UnknownJob
+from backstay.errors import InvalidJob, InvalidRequest, UnknownCollection, UnknownJob
 from backstay.settings import Settings
 from backstay.store.jobs import CollectionSeen, Jobs, JobSeen, Place, Resealed
+from backstay.vault import opens_in_time
 
 #: What one list gives at most. No collection has more jobs.
 LISTED_MAX: Final = 1_000
@@ -148,6 +150,7 @@ class Jobroom:
         Raises UnknownCollection, InvalidJob, Conflict.
         """
         check_name(name, "job")
+        await _try_certificates(document)
         read, now = replaced(document), self._clock.now()
         uid = uuid4().hex
 
@@ -177,6 +180,7 @@ class Jobroom:
         self, collection: CollectionId, name: str, document: Any, *, action: str = "patch"
     ) -> Json:
         """Change what the document says. Raises UnknownCollection, UnknownJob, InvalidJob, Conflict."""
+        await _try_certificates(document)
         now = self._clock.now()
 
         def decide(seen: JobSeen) -> JobRecord:
@@ -271,6 +275,16 @@ class Jobroom:
 
 
 _STATES: Final = {state: {"properties": {"state": state.value}} for state in JobState}
+
+
+async def _try_certificates(document: Any) -> None:
+    """Whoever judges the document opens them in the middle of something. Raises InvalidJob."""
+    for one in certificates_in(document):
+        if not await asyncio.to_thread(opens_in_time, one.pfx, one.password):
+            raise InvalidJob(
+                one.member,
+                "takes too long to open; export it with the usual number of rounds and size of key",
+            )
 
 
 def _there(id: CollectionId, seen: CollectionSeen) -> JobCollection:

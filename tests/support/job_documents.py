@@ -50,6 +50,23 @@ def pfx_of(key: Any, certificate: x509.Certificate, password: str) -> str:
     return base64.b64encode(pkcs12.serialize_key_and_certificates(b"", key, certificate, None, kept)).decode()
 
 
+def laborious_pfx(rounds: int) -> str:
+    """A file of which nobody knows before so many rounds of a hash whether its password is right."""
+    der = bytearray(base64.b64decode(pfx()))
+    # It ends with the number of rounds, as the last of the two sequences whose lengths grow with it.
+    assert der[:2] == b"\x30\x82"
+    assert der[-4:] == b"\x02\x02\x08\x00"
+    [inner] = [at for at in range(len(der) - 128, len(der)) if der[at:] == _sequence(der[at + 2 :])]
+    der[-4:] = b"\x02\x04" + rounds.to_bytes(4, "big")
+    der[inner + 1] += 2
+    der[2:4] = (len(der) - 4).to_bytes(2, "big")
+    return base64.b64encode(der).decode()
+
+
+def _sequence(content: bytes | bytearray) -> bytes:
+    return bytes([0x30, len(content)]) + content
+
+
 def body(**properties: Any) -> dict[str, Any]:
     """A whole document: an Http job, unless ``properties`` say otherwise."""
     return {"properties": {"action": HTTP, **properties}}

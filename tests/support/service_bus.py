@@ -50,8 +50,9 @@ FRAME_BYTES_MAX = 65_536
 # What a frame is, by its code.
 OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
 
-#: How it behaves, and from when on: it speaks no word, is gone at once, says no to the message, …
-WELL, MUTE, GONE, REJECTS, SILENT, BREAKS = "well", "mute", "gone", "rejects", "silent", "breaks"
+#: How it behaves, and from when on: speaks no word, is gone at once, speaks no AMQP, refuses the message, …
+WELL, MUTE, GONE, BABBLES, REJECTS = "well", "mute", "gone", "babbles", "rejects"
+SILENT, BREAKS = "silent", "breaks"
 
 
 @dataclass
@@ -161,6 +162,10 @@ class Talk:
             await self._reader.read()  # Until the client gives up.
             return
         if self._behaves == GONE:
+            return
+        if self._behaves == BABBLES:
+            self._writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            await self._reader.read()
             return
         await self._greeted()
         while True:

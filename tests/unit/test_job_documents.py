@@ -472,6 +472,9 @@ def test_a_document_that_is_wrong_is_told_where_and_what_would_be_right(properti
         ({"uri": "http:///path"}, "uri", "a host"),
         ({"uri": "http://a b"}, "uri", "no blanks"),
         ({"uri": f"http://a/{'x' * 2040}"}, "uri", "has 2,049 characters; write at most 2,048"),
+        ({"uri": "https://me:hunter2@a/"}, "uri", "has a user in it; leave it out, and write authentication"),
+        ({"uri": "http://a\\@b/"}, "uri", "has a user in it"),
+        ({"uri": "http://a\\.b/"}, "uri", "has a backslash in it; write / or %5C"),
         ({"uri": 5}, "uri", "is a number; write text"),
         ({"method": None}, "method", "is missing"),
         ({"method": "BREW"}, "method", "is none of GET, PUT, POST, DELETE"),
@@ -514,6 +517,12 @@ def test_a_request_that_is_wrong_is_told_where(request_members, field, says):
 
     assert refused.field == f"properties.action.request.{field}"
     assert says in str(refused)
+    assert "hunter2" not in str(refused)
+
+
+@pytest.mark.parametrize("uri", ["http://a/@me", "http://a/?to=me@b", "http://a/#@b", "http://a:80/x%5Cy"])
+def test_only_before_the_path_of_an_address_an_at_sign_means_a_user(uri):
+    assert replaced(http(uri=uri)).definition["action"]["request"]["uri"] == uri
 
 
 def test_what_is_just_within_the_limits_is_taken():

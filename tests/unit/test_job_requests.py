@@ -101,6 +101,13 @@ def test_only_307_and_308_are_asked_for_the_same_again(status: int, method: str,
     assert following.url == "https://shop.example/elsewhere"
 
 
+def test_a_blank_in_a_location_does_not_end_the_address():
+    following = redirected(made(), 302, "/my orders HTTP/1.0?a=b c")
+
+    assert following is not None
+    assert following.url == "https://shop.example/my%20orders%20HTTP/1.0?a=b%20c"
+
+
 def test_on_the_same_host_it_is_still_the_same_who_asks():
     request = made("pw", authentication={"type": "Basic", "username": "u"}, headers={"x-key": "k"})
 

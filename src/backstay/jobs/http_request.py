@@ -210,7 +210,8 @@ def redirected(request: HttpRequest, status: int, location: str | None) -> HttpR
 
 def _joined(url: str, location: str) -> str:
     try:
-        return urljoin(url, location)
+        # Receivers do write blanks; in the first line of a request one would end the address.
+        return urljoin(url, location.replace(" ", "%20"))
     except ValueError:
         return location
 

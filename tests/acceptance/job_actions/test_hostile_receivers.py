@@ -74,6 +74,10 @@ async def drips_before_it_says_anything(reader: asyncio.StreamReader, writer: as
     await _without_end(writer, b".", every=0.1)
 
 
+async def says_to_go_on_without_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await _without_end(writer, b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000, every=0.01)
+
+
 async def has_no_end_of_headers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(b"HTTP/1.1 200 OK\r\n")
     await _without_end(writer, b"X-More: and more\r\n" * 1_000)
@@ -108,6 +112,7 @@ HOSTILE: dict[str, tuple[Talk, str, bool]] = {
     "explodes": (explodes, "'OK' Response Headers: Content-Encoding: gzip", True),
     "drips": (drips, "'OK' Response Headers: Content-Length: 1000000", True),
     "slow": (drips_before_it_says_anything, "failed: Timeout The operation has timed out", False),
+    "continues": (says_to_go_on_without_end, "failed: Timeout The operation has timed out", False),
     "headers": (has_no_end_of_headers, "failed: ServerProtocolViolation", False),
     "header": (has_a_header_without_end, "failed: ServerProtocolViolation", False),
     "circle": (leads_in_circles, "failed: ProtocolError Too many automatic redirections", False),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
+from aiohttp import web
 
 from backstay import Outbound
 from backstay.clock import SystemClock
@@ -15,8 +17,10 @@ from backstay.domain.sinks import Webhook
 from backstay.supervisor.sinks import NotTold
 from backstay.supervisor.webhook import WebhookSink
 from tests.support.job_records import NOON
+from tests.support.names import rebinding
 from tests.support.service import HOST, HttpService, dead_port, http_service, never, says
 
+MIB = 1024 * 1024
 ALERT = Alert(
     id=1,
     kind=AlertKind.TASK_ERROR,
@@ -72,6 +76,41 @@ async def test_a_receiver_that_hangs_is_waited_for_as_long_as_the_setting_says(s
     async with sink(f"{service.url}/hook", HOST, seconds=0.2) as webhook:
         with pytest.raises(NotTold, match="no answer within 200ms"):
             await webhook.tell(ALERT)
+
+
+async def test_the_address_that_was_checked_is_the_one_that_is_connected_to(
+    service: HttpService, monkeypatch: pytest.MonkeyPatch
+):
+    names = rebinding(monkeypatch, HOST, "127.0.0.2")
+    url = f"http://rebind.test:{service.port}/hook"
+
+    async with sink(url, HOST) as webhook:
+        await webhook.tell(ALERT)
+    async with sink(url, HOST) as webhook:
+        with pytest.raises(NotTold, match="not public"):
+            await webhook.tell(ALERT)
+
+    assert names.asked == 2
+    assert len(service.asked) == 1
+
+
+async def test_of_an_answer_without_end_the_status_counts_and_nothing_else_is_read(service: HttpService):
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(bytes(MIB))
+
+    service.answers = [endless]
+    tracemalloc.start()
+    try:
+        async with sink(f"{service.url}/hook", HOST) as webhook:
+            await webhook.tell(ALERT)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < 16 * MIB  # The receiver's own pieces are in it.
 
 
 async def test_a_proxy_that_the_environment_names_is_not_asked(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -15,8 +13,10 @@ from backstay.domain.outbound import read_outbound
 from backstay.errors import HttpUnavailable
 from backstay.jobs.http_action import HttpAction
 from backstay.jobs.http_request import HttpRequest, NotSent, checked_target
+from backstay.jobs.oauth import Grant
 from backstay.jobs.tried import Tried
-from tests.support.service import HttpService, says
+from tests.support.names import Rebinding, rebinding
+from tests.support.service import HttpService, http_service, says
 
 LOCAL = "127.0.0.1"
 OTHER = "127.0.0.2"
@@ -95,29 +95,45 @@ async def test_a_redirect_is_checked_as_the_first_address_was(only_local: HttpAc
     assert len(service.asked) == 1
 
 
-class Rebinding:
-    """A name server that answers the first question with one address and the others with another."""
+@pytest.mark.parametrize("status", [302, 307])
+async def test_where_a_redirect_leads_nobody_sees_what_the_job_shows_of_itself(
+    service: HttpService, status: int
+):
+    """A token, cookies and keys of its own are for the host that the job names."""
+    own = {
+        "Cookie": "session=abc",
+        "X-Api-Key": "k",
+        "Proxy-Authorization": "Basic x",
+        "Accept": "text/plain",
+    }
+    grant = Grant(tenant="t", audience="a", client_id="c", secret="hunter2")
+    async with (
+        http_service(says(200, '{"access_token": "t0ken", "expires_in": 3600}')) as tokens,
+        http_service() as elsewhere,
+    ):
+        service.answers = [says(status, Location="/again"), says(status, Location=f"{elsewhere.url}/")]
+        action = HttpAction(
+            timeout=timedelta(seconds=5), connections=4, outbound=Outbound((LOCAL,)), authority=tokens.url
+        )
+        request = HttpRequest(method="POST", url=f"{service.url}/", body=b"b", theirs=own, ours={"x-ms": "j"})
+        tried = await action.send(request, grant)
+        await action.close()
 
-    def __init__(self, first: str, then: str) -> None:
-        self.answers = iter([first])
-        self.then = then
-        self.asked = 0
-
-    def __call__(self, host: Any, port: Any, *rest: Any, **named: Any) -> list[Any]:
-        self.asked += 1
-        address = next(self.answers, self.then)
-        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, int(port or 0)))]
+    assert tried.succeeded
+    assert service.headers("Authorization") == ["Bearer t0ken"] * 2
+    assert service.headers("X-Api-Key") == ["k", "k"]
+    [seen] = elsewhere.asked
+    assert {"Authorization", *own} & set(seen.headers) == {"Accept"}
+    assert "t0ken" not in str(seen.headers)
 
 
 @pytest.fixture
-def rebinding(monkeypatch: pytest.MonkeyPatch) -> Rebinding:
-    names = Rebinding(LOCAL, OTHER)
-    monkeypatch.setattr(socket, "getaddrinfo", names)
-    return names
+def names(monkeypatch: pytest.MonkeyPatch) -> Rebinding:
+    return rebinding(monkeypatch, LOCAL, OTHER)
 
 
 async def test_a_name_that_changes_its_mind_is_checked_again_at_every_connection(
-    only_local: HttpAction, service: HttpService, rebinding: Rebinding
+    only_local: HttpAction, service: HttpService, names: Rebinding
 ):
     service.answers = [says(200, Connection="close"), says(200)]
     only_local._open_session().connector._use_dns_cache = False  # type: ignore[union-attr]
@@ -127,7 +143,7 @@ async def test_a_name_that_changes_its_mind_is_checked_again_at_every_connection
 
     assert first.succeeded
     assert ADDRESS_REFUSED in second.message
-    assert rebinding.asked == 2
+    assert names.asked == 2
     assert len(service.asked) == 1
 
 
@@ -188,3 +204,17 @@ async def test_an_agent_that_is_told_so_reaches_only_what_is_public(service: Htt
     assert (await open_agent.get("/")).status == 200
     with pytest.raises(HttpUnavailable, match="is not public"):
         await closed_agent.get("/")
+
+
+async def test_an_agent_connects_to_the_address_that_was_checked(service: HttpService, names: Rebinding):
+    agent = App("guarded").http_agent(
+        "hooks", f"http://rebind.test:{service.port}", outbound=Outbound((LOCAL,))
+    )
+
+    first = await agent.get("/")
+    with pytest.raises(HttpUnavailable, match="is not public"):
+        await agent.get("/")
+
+    assert first.status == 200
+    assert names.asked == 2
+    assert len(service.asked) == 1

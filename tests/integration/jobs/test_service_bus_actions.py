@@ -25,6 +25,7 @@ from tests.support.running import eventually
 from tests.support.running_jobs import RunJobs
 from tests.support.service import dead_port
 from tests.support.service_bus import (
+    BABBLES,
     BREAKS,
     GONE,
     KEY,
@@ -202,6 +203,7 @@ async def test_a_wrong_key_is_refused_and_neither_it_nor_a_signature_is_told_any
         (MUTE, "Timeout The operation has timed out"),
         (SILENT, "Timeout The operation has timed out"),
         (GONE, "ConnectionClosed The underlying connection was closed unexpectedly"),
+        (BABBLES, "ConnectionClosed The underlying connection was closed unexpectedly"),
         (BREAKS, "ConnectionClosed The underlying connection was closed unexpectedly"),
         (REJECTS, "'amqp:resource-limit-exceeded' The message is not accepted"),
     ],

@@ -41,7 +41,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "Workflow": "workflow",
 }
 
-_URI: Final = re.compile(r"https?://[^\s/?#]+[^\s]*", re.IGNORECASE)
+_URI: Final = re.compile(r"https?://(?P<host>[^\s/?#]+)[^\s]*", re.IGNORECASE)
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _TENANT: Final = re.compile(r"[A-Za-z0-9]+([._-]+[A-Za-z0-9]+)*")
 # What would end the line, or is no text.
@@ -91,8 +91,14 @@ def _request(value: Mapping[str, Any], field: str) -> Json:
 def _uri(value: Any, field: str) -> str:
     """Answered as it came, with every percent sign."""
     uri: str = text(most=URI_LENGTH_MAX)(value, field)
-    if _URI.fullmatch(uri) is None:
+    found = _URI.fullmatch(uri)
+    if found is None:
         raise InvalidJob(field, "is no address; write http:// or https://, a host, and no blanks")
+    # No request would leave; and a password in it would lie in the store for everybody to read.
+    if "@" in found["host"]:
+        raise InvalidJob(field, "has a user in it; leave it out, and write authentication of type Basic")
+    if "\\" in uri:
+        raise InvalidJob(field, "has a backslash in it; write / or %5C")
     return uri
 
 

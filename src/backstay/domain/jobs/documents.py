@@ -55,6 +55,7 @@ SECRETS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "sharedaccesskey": ("sasKey",),
     "queuemessage": ("sasToken",),
 }
+_CERTIFICATE: Final = "clientcertificate"
 _SPANS: Final = tuple(
     f"{action}.{span}"
     for action in _ACTIONS
@@ -197,6 +198,38 @@ def with_secrets(body: object, secrets: Mapping[str, str]) -> Json:
         if place not in SECRETS or _holder(sent, place)[0] is None:
             raise InvalidJob(place, "has no place for a secret in this job; leave it out")
     return {_PROPERTIES: joined(sent, secrets)}
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFile:
+    """A file that a document brings; ``member`` is where it stands."""
+
+    member: str
+    pfx: str = field(repr=False)
+    password: str = field(repr=False)
+
+
+def certificates_in(body: object) -> list[CertificateFile]:
+    """Those of a document, of which nothing but the form was looked at. Raises InvalidJob.
+
+    One comes with its password: with another, or without, nobody could tell how long it takes to open.
+    """
+    sent = _sent(body, may_be_empty=True)
+    places = [f"{action}.request.authentication" for action in _ACTIONS]
+    found = [_certificate(_at(sent, place), f"{_PROPERTIES}.{place}") for place in places]
+    return [one for one in found if one is not None]
+
+
+def _certificate(shown: Json, where: str) -> CertificateFile | None:
+    if str(shown.get("type") or _CERTIFICATE).casefold() != _CERTIFICATE:
+        return None
+    pfx, password = shown.get("pfx"), shown.get("password", "")
+    # What is no text is refused with everything else.
+    if not isinstance(pfx, str) or not isinstance(password, str):
+        return None
+    if "password" not in shown:
+        raise InvalidJob(f"{where}.password", "is missing; write it beside the pfx that it opens")
+    return CertificateFile(f"{where}.pfx", pfx, password)
 
 
 def _is_missing(holder: Json | None, name: str) -> bool:
