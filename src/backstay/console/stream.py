@@ -58,9 +58,10 @@ async def show(visit: Visit) -> Response:
     watched = Watched(
         visit, _looks_at(visit, name), "parts/stream.html", group=group, first=first, shown=PARTITIONS_SHOWN
     )
-    part = await watched.part()  # A stream that is not there has nothing to be watched.
     if visit.wants_events:
+        await visit.client.streamroom.stream(name)  # One that is not there has nothing to be watched.
         return visit.live(watched.part, about=f"stream {name} {group} {first}", every=LOOKED_AT_EVERY)
+    part = await watched.part()
     return visit.page(
         "stream.html",
         name=name,
