@@ -6,7 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from backstay.console.progress import BAR_EVENTS_LEAST, Paces, partition_rows, size_text, stream_row
+from backstay.console.progress import (
+    BAR_EVENTS_LEAST,
+    GROUPS_SHOWN,
+    Paces,
+    partition_rows,
+    size_text,
+    stream_row,
+)
 from backstay.streamroom import GroupView, PartitionView, StreamView
 from backstay.testing.records import NOON
 
@@ -129,6 +136,16 @@ def test_a_partition_names_all_who_share_it_and_how_many_are_missing():
 )
 def test_a_size_is_said_in_its_largest_unit(number: int, text: str):
     assert size_text(number) == text
+
+
+def test_of_many_groups_the_first_are_shown_and_any_by_its_name():
+    view = stream(*(reads(group=f"g{number:02}") for number in range(25)), partitions=1)
+
+    [some] = partition_rows(view, start=0, limit=1)
+    [one] = partition_rows(view, start=0, limit=1, group="g24")
+
+    assert [reading.group for reading in some.readings] == [f"g{number:02}" for number in range(GROUPS_SHOWN)]
+    assert [reading.group for reading in one.readings] == ["g24"]
 
 
 # Pace

@@ -17,6 +17,9 @@ from backstay.streamroom import GroupView, StreamView
 #: A lag as long as the bar, unless one that is shown is larger: fewer events are nothing to look at.
 BAR_EVENTS_LEAST: Final = 1_000
 
+#: So many groups are shown in each partition; one that is asked for by its name always.
+GROUPS_SHOWN: Final = 20
+
 #: A pace is taken over so long, as looks allow: a checkpoint is written every few seconds only.
 PACE_SECONDS: Final = 15.0
 MARKS_MAX: Final = 20
@@ -103,8 +106,9 @@ def stream_row(view: StreamView, pace: Pace | None = None) -> StreamRow:
 def partition_rows(
     view: StreamView, *, start: int, limit: int, group: str | None = None
 ) -> list[PartitionRow]:
-    """``limit`` partitions from ``start`` on, with the readings of ``group``, or of all groups."""
-    units = [one for one in view.groups if group in (None, one.group)]
+    """``limit`` partitions from ``start`` on, with the readings of ``group``, or of the first groups."""
+    shown = [group] if group is not None else list(_by_group(view.groups))[:GROUPS_SHOWN]
+    units = [one for one in view.groups if one.group in shown]
     scale = max([BAR_EVENTS_LEAST, *(one.lag for one in units)])
     readings: dict[int, dict[str, list[GroupView]]] = {}
     for one in units:

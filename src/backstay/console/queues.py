@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from starlette.responses import Response
 
 from backstay.console.visits import Visit
+from backstay.domain.message import Property
 from backstay.domain.task import check_id
 from backstay.mailroom import LISTED_COUNT_MAX, QueueView, TopicView, view_of
 from backstay.web.standings import COUNTED_MAX, QUEUES_MAX, QUEUES_SECONDS, QueueGauges
 
 LOOKED_AT_EVERY: Final = timedelta(seconds=2)
-TOPICS_SHOWN: Final = 200
+#: So many topics, and of each so many subscriptions.
+TOPICS_SHOWN: Final = 100
+SUBSCRIPTIONS_SHOWN: Final = 20
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,11 +37,21 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     filled: float | None
 
 
-class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic with its subscriptions; of each which messages it gets, and its row where it is known."""
+class Subscribed(msgspec.Struct, frozen=True, kw_only=True):
+    """A subscription: which messages it gets, and the row of its queue where that is known."""
 
     name: str
-    subscriptions: list[tuple[str, str, Mapping[str, Any], Row | None]]
+    queue: str
+    where: Mapping[str, Property]
+    row: Row | None
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic with its first subscriptions, and how many are left out."""
+
+    name: str
+    subscriptions: list[Subscribed]
+    left_out: int
 
 
 def row_of(view: QueueView, oldest: datetime | None, *, counted: int) -> Row:
@@ -86,13 +99,13 @@ async def show(visit: Visit) -> Response:
 async def _part(visit: Visit, after: str | None) -> str:
     rows = await _rows(visit, after)
     topics = (await visit.client.mailroom.topics()).items if after is None else []
-    shown = _with_rows(topics, rows)
-    of_topics = {queue for topic in topics for queue in (one.queue for one in topic.subscriptions)}
+    of_topics = {one.queue for topic in topics for one in topic.subscriptions}
+    by_name = {one.name: one for one in rows}
     return visit.part(
         "parts/queues.html",
         queues=[one for one in rows if one.name not in of_topics],
-        topics=shown[:TOPICS_SHOWN],
-        left_out=max(0, len(shown) - TOPICS_SHOWN),
+        topics=[_topic(one, by_name) for one in topics[:TOPICS_SHOWN]],
+        left_out=max(0, len(topics) - TOPICS_SHOWN),
         is_first=after is None,
         next=rows[-1].name if len(rows) >= QUEUES_MAX else None,
     )
@@ -112,20 +125,19 @@ async def _rows(visit: Visit, after: str | None) -> list[Row]:
 
 
 def oldest_of(gauges: QueueGauges) -> dict[str, datetime]:
+    """Since when the oldest message that can be received now has been there, by queues that have one."""
     found: dict[str, datetime] = {}
     for level in gauges.levels:
         found[level.queue] = min(level.oldest, found.get(level.queue, level.oldest))
     return found
 
 
-def _with_rows(topics: Sequence[TopicView], rows: Sequence[Row]) -> list[Topic]:
-    by_name = {one.name: one for one in rows}
-    return [
-        Topic(
-            name=topic.name,
-            subscriptions=[
-                (one.name, one.queue, one.where, by_name.get(one.queue)) for one in topic.subscriptions
-            ],
-        )
-        for topic in topics
-    ]
+def _topic(topic: TopicView, rows: Mapping[str, Row]) -> Topic:
+    return Topic(
+        name=topic.name,
+        subscriptions=[
+            Subscribed(name=one.name, queue=one.queue, where=one.where, row=rows.get(one.queue))
+            for one in topic.subscriptions[:SUBSCRIPTIONS_SHOWN]
+        ],
+        left_out=max(0, len(topic.subscriptions) - SUBSCRIPTIONS_SHOWN),
+    )

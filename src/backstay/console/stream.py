@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.responses import Response
 
-from backstay.console.progress import Paces, partition_rows, stream_row
+from backstay.console.progress import GROUPS_SHOWN, Paces, partition_rows, stream_row
 from backstay.console.visits import Visit, moved, number_in, reason_in
 from backstay.domain.target import stream_target
 from backstay.domain.task import check_id
@@ -46,6 +46,7 @@ class Watched:
             stream_row=stream_row,
             partition_rows=partition_rows,
             counted=COUNTED_MAX,
+            groups_shown=GROUPS_SHOWN,
             **self._values,
         )
 

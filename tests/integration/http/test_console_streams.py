@@ -118,10 +118,12 @@ async def test_many_partitions_are_shown_a_part_at_a_time(served: Served, browse
 
     first = text_of(await browser.get("/streams/wide"))
     last = text_of(await browser.get(link(first, "128\N{EN DASH}129")))
+    again = text_of(await browser.get(link(last, "0\N{EN DASH}63")))
 
     assert sum("no group reads it" in row for row in rows(first)) == 64
     assert [row.split()[0] for row in rows(last) if "no group reads it" in row] == ["128", "129"]
     assert "from=128&amp;seen=" in last, "what is live is the same part"
+    assert rows(again) == rows(first)
 
 
 async def test_a_page_of_streams_ends_somewhere_and_leads_on(
@@ -210,6 +212,17 @@ async def test_queues_and_topics_show_what_is_in_them(orders: Served, browser: B
     assert any(row.startswith("prices euros currency:") for row in told)
     assert any("nobody subscribes" in row for row in told)
     assert "/queues/prices%3Aeuros" in page
+
+
+async def test_of_many_subscriptions_the_first_are_shown(served: Served, browser: Browser):
+    await served.put("/v1/topics/prices")
+    for number in range(22):
+        await served.put(f"/v1/topics/prices/subscriptions/s{number:02}")
+
+    told = rows(text_of(await browser.get("/queues")))
+
+    assert sum("everything" in row for row in told) == 20
+    assert told[-1] == "2 more"
 
 
 async def test_a_queue_shows_its_settings_and_its_messages_as_far_as_one_may_look(
