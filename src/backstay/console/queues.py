@@ -57,7 +57,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
 def row_of(view: QueueView, oldest: datetime | None, *, counted: int) -> Row:
     numbers = (view.ready, view.locked, view.scheduled, view.deferred, view.dead)
     ready, locked, scheduled, deferred, dead = (_counted(number, counted) for number in numbers)
-    is_whole = max(numbers) < counted
+    used = sum(numbers) / view.max_messages
     return Row(
         name=view.name,
         ready=ready,
@@ -67,7 +67,8 @@ def row_of(view: QueueView, oldest: datetime | None, *, counted: int) -> Row:
         dead=dead,
         oldest=oldest,
         bound=view.max_messages,
-        filled=round(min(100, 100 * sum(numbers) / view.max_messages), 2) if is_whole else None,
+        # Who has more than was counted has at least that: it may be enough to know.
+        filled=round(100 * min(1, used), 2) if max(numbers) < counted or used >= 1 else None,
     )
 
 
