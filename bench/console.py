@@ -1,10 +1,11 @@
 """What the console costs on a store with a million tasks: how long each page takes, and an open overview.
 
-On SQLite. The server has the role api alone, so that what is pending stays so.
+On SQLite. The server has the role api alone, so that what is pending stays so, and nobody reads the streams.
 """
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import statistics
 import subprocess
@@ -18,11 +19,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from backstay import App, Event
 from bench.bulk import bulk, finished, pending, stopped
 from bench.databases import SQLITE, sqlite
+from bench.load import in_fresh_loop
 from bench.options import Options
 from bench.progress import say
 from bench.usage import cpu_seconds
+from tests.support.running import eventually
 
 TASKS: Final = 1_000_000
 SHORT_TASKS: Final = 1_000
@@ -34,6 +38,13 @@ SHORT_SECONDS: Final = 1.0
 #: A task has so many steps on the page that shows one.
 STEPS: Final = 100
 RARE: Final = "rare"
+
+#: A stream is so wide, and so much of it is yet to be read; a queue is so full, with topics beside it.
+PARTITIONS: Final = 1_024
+LOT: Final = 10_000
+STREAM: Final = "wide"
+QUEUE: Final = "full"
+BESIDE: Final = 20
 
 #: Each filter that is met rarely, or never, as well as what is usual.
 PAGES: Final = (
@@ -48,6 +59,10 @@ PAGES: Final = (
     "/tasks?before=1h",
     "/agents",
     "/supervisor",
+    "/streams",
+    f"/streams/{STREAM}",
+    "/queues",
+    f"/queues/{QUEUE}",
     "/audit",
 )
 
@@ -70,6 +85,7 @@ def measure(_stores: Sequence[str], options: Options) -> Iterator[ConsoleCost]:
         url = database.new_store()
         say(f"    {tasks:,} tasks")
         _fill(url, tasks)
+        in_fresh_loop(_fill_streams_and_queues(url, tasks // 10))
         with _server(url) as (process, address):
             task = _a_task_with_steps(address)
             for page in (*PAGES, task):
@@ -99,6 +115,27 @@ def _fill(url: str, tasks: int) -> None:
         tables.put(pending("five"), tasks // 10)
         tables.put(finished("long", steps=STEPS), 1)
         tables.settle()
+
+
+async def _fill_streams_and_queues(url: str, number: int) -> None:
+    """So many events that a group has yet to pass, and so many messages that nobody receives."""
+    app = App("console")
+    wide = app.stream(STREAM, partitions=PARTITIONS)
+    wide.source(group="behind").filter(lambda _event: False).send(app.queue(QUEUE))
+    for beside in range(BESIDE):
+        app.stream(f"{STREAM}-{beside}", partitions=2)
+        app.topic(f"topic-{beside}").subscription("all")
+    async with app.run(store=url):
+        # From then on it is known how far the group has got, also when nobody reads for it.
+        await eventually(
+            lambda: app.streamroom.stream(STREAM),
+            lambda view: sum(one.owner is not None for one in view.groups) == PARTITIONS,
+        )
+    async with app.client(store=url) as client:
+        for begin in range(0, number, LOT):
+            lot = range(begin, min(begin + LOT, number))
+            await client.stream(STREAM).append_all([Event(body=n, key=f"k{n}") for n in lot])
+            await asyncio.gather(*(client.queue(QUEUE).send(n) for n in lot))
 
 
 @contextmanager

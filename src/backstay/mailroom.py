@@ -160,7 +160,7 @@ class Mailroom:
             after=after or "", limit=checked_limit(limit, name="limit") + 1, counted=LISTED_COUNT_MAX
         )
         page = found[:limit]
-        return Page([_view(one) for one in page], page[-1].queue.name if len(found) > limit else None)
+        return Page([view_of(one) for one in page], page[-1].queue.name if len(found) > limit else None)
 
     async def queue(self, name: str) -> QueueView:
         """Raises UnknownQueue."""
@@ -169,7 +169,7 @@ class Mailroom:
         )
         if not found:
             raise UnknownQueue(name)
-        return _view(found[0])
+        return view_of(found[0])
 
     async def declare(self, name: str, **options: Any) -> tuple[QueueView, bool]:
         """Make a queue, or give one other terms; how it stands then, and whether it is new."""
@@ -311,7 +311,8 @@ def received(message: Message) -> ReceivedMessage:
     )
 
 
-def _view(standing: QueueStanding) -> QueueView:
+def view_of(standing: QueueStanding) -> QueueView:
+    """How a queue stands, as it is told to somebody."""
     queue = standing.queue
     return QueueView(
         name=queue.name,

@@ -24,7 +24,7 @@ from backstay.domain.stream import (
     lag,
     slowest,
 )
-from backstay.domain.target import group_target
+from backstay.domain.target import group_target, stream_target
 from backstay.domain.task import check_id
 from backstay.errors import BackstayError, InvalidRequest, UnknownStream
 from backstay.messaging.lines import AppendedLines, append_lines
@@ -267,7 +267,7 @@ class Streamroom:
             stream,
             None if id is None else [id],
             limit=RESUBMITTED_MAX,
-            act=self._act(what, f"stream:{stream}", reason),
+            act=self._act(what, stream_target(stream), reason),
             now=self._clock.now(),
         )
         return Returned(resubmitted=len(ids), ids=list(ids))

@@ -25,7 +25,6 @@ from backstay.api.lookouts import Lookouts
 from backstay.api.mounts import Mounts
 from backstay.api.occupancy import Occupancy, Places
 from backstay.api.openapi import document
-from backstay.api.queue_gauges import sampled_gauges
 from backstay.api.routes import ROUTES
 from backstay.api.routing import as_response, router
 from backstay.api.streams import Accepted, append_events
@@ -73,7 +72,7 @@ def build(common: Common, *, pages: Pages | None = None) -> Interface:
         hindrance=hindrance(client, clock),
         watchers=common.watchers,
         lookouts=Lookouts(client),
-        queue_gauges=sampled_gauges(client.exchange.queues, clock),
+        queue_gauges=common.queue_gauges,
         task_gauges=common.task_gauges,
         lobby=Lobby(),
         stream_standings=common.stream_standings,

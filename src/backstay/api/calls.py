@@ -13,13 +13,12 @@ from starlette.responses import Response
 from backstay.api.admission import Admission
 from backstay.api.contents import Lobby
 from backstay.api.lookouts import Lookouts
-from backstay.api.queue_gauges import QueueGauges
 from backstay.client import Client
 from backstay.errors import InvalidInput
 from backstay.web.access import Caller, Keyring
 from backstay.web.ports import Ports
 from backstay.web.sampled import Sampled
-from backstay.web.standings import Standings, TaskGauges
+from backstay.web.standings import QueueGauges, Standings, TaskGauges
 from backstay.web.watchers import Watchers
 
 Path = TypeVar("Path")

@@ -4,39 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Final
-
-import msgspec
 
 from backstay.api.exposition import family
-from backstay.clock import Clock
 from backstay.domain.standing import Level, QueueStanding
-from backstay.messaging.care import QueueCare
-from backstay.web.sampled import Sampled
-
-#: So many queues, the first by their names, are shown, and so many messages counted in each state.
-QUEUES_MAX: Final = 100
-COUNTED_MAX: Final = 10_000
-SAMPLE_SECONDS: Final = 10.0
-
-
-class QueueGauges(msgspec.Struct, frozen=True, kw_only=True):
-    """How the queues stood a moment ago."""
-
-    standings: list[QueueStanding]
-    levels: list[Level]
-
-
-def sampled_gauges(queues: QueueCare, clock: Clock) -> Sampled[QueueGauges]:
-    """Counted in the store now and then, however often somebody asks."""
-
-    async def read() -> QueueGauges:
-        return QueueGauges(
-            standings=await queues.standings(limit=QUEUES_MAX, counted=COUNTED_MAX),
-            levels=await queues.levels(limit=QUEUES_MAX, counted=COUNTED_MAX),
-        )
-
-    return Sampled(read, seconds=SAMPLE_SECONDS, clock=clock)
+from backstay.web.standings import COUNTED_MAX, QueueGauges
 
 
 def queue_lines(gauges: QueueGauges, *, now: datetime) -> Iterator[str]:

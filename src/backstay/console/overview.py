@@ -166,7 +166,7 @@ def _tiles(
             path="/tasks?state=undoing",
         ),
         Tile(name="recovered", number=f"{recovered:,}", note="in the last hour", path="/supervisor"),
-        Tile(name="stream lag", number=f"{lag:,}", note="events, furthest behind"),
+        Tile(name="stream lag", number=f"{lag:,}", note="events, furthest behind", path="/streams"),
         Tile(
             name="breakers",
             number=f"{breakers:,}",

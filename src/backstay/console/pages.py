@@ -7,7 +7,20 @@ from typing import Final
 
 import msgspec
 
-from backstay.console import agents, audit, moves, overview, sign_in, supervisor, task, tasks
+from backstay.console import (
+    agents,
+    audit,
+    moves,
+    overview,
+    queue,
+    queues,
+    sign_in,
+    stream,
+    streams,
+    supervisor,
+    task,
+    tasks,
+)
 from backstay.console.visits import Handler
 from backstay.domain.access import Role
 
@@ -34,6 +47,8 @@ NAVIGATION: Final = (
     Door("/tasks", "Tasks"),
     Door("/agents", "Agents"),
     Door("/supervisor", "Supervisor"),
+    Door("/streams", "Streams"),
+    Door("/queues", "Queues"),
     Door("/audit", "Audit"),
 )
 
@@ -45,6 +60,10 @@ _AGENT: Final = "/agents/{name}/do/{act}"
 _WORKFLOW: Final = "/agents/workflows/{workflow}/do/{act}"
 _ALERT: Final = "/supervisor/alerts/{id}/acknowledge"
 _ROUND: Final = "/supervisor/run"
+_EVENT: Final = "/streams/{name}/quarantine/{id}"
+_EVENTS: Final = "/streams/{name}/do/resubmit"
+_LETTER: Final = "/queues/{name}/dead/{id}"
+_LETTERS: Final = "/queues/{name}/do/{act}"
 
 PAGES: Final = (
     Page(path="/", handler=overview.show),
@@ -63,6 +82,21 @@ PAGES: Final = (
     _do(path=_ALERT, handler=supervisor.acknowledge),
     _ask(path=_ROUND, handler=supervisor.ask_to_run),
     _do(path=_ROUND, handler=supervisor.run),
+    Page(path="/streams", handler=streams.show),
+    Page(path="/streams/{name}", handler=stream.show),
+    Page(path=_EVENT, handler=stream.show_event),
+    _ask(path=f"{_EVENT}/resubmit", handler=stream.ask_to_resubmit),
+    _do(path=f"{_EVENT}/resubmit", handler=stream.resubmit),
+    _ask(path=_EVENTS, handler=stream.ask_to_resubmit_all),
+    _do(path=_EVENTS, handler=stream.resubmit_all),
+    Page(path="/queues", handler=queues.show),
+    Page(path="/queues/{name}", handler=queue.show),
+    Page(path="/queues/{name}/messages/{id}", handler=queue.show_message),
+    Page(path=_LETTER, handler=queue.show_letter),
+    _ask(path=f"{_LETTER}/do/{{act}}", handler=queue.ask),
+    _do(path=f"{_LETTER}/do/{{act}}", handler=queue.do),
+    _ask(path=_LETTERS, handler=queue.ask_of_all),
+    _do(path=_LETTERS, handler=queue.do_to_all),
     Page(path="/audit", handler=audit.show),
     Page(path=sign_in.SIGN_IN, handler=sign_in.show, role=None),
     Page(path=sign_in.SIGN_IN, handler=sign_in.sign_in, method="POST", role=None),

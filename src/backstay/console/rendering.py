@@ -16,6 +16,8 @@ from backstay.domain.wording import age, instant, span, took
 
 #: Of a value, so much is shown.
 VALUE_LENGTH_MAX: Final = 20_000
+#: And so much of it where there is room for its beginning only.
+LINE_LENGTH_MAX: Final = 120
 
 _FOLDER: Final = Path(__file__).parent / "templates"
 
@@ -39,6 +41,7 @@ class Renderer:
             span=span,
             took=took,
             value=value_text,
+            line=line_text,
             number=lambda number: f"{number:,}",
         )
 
@@ -57,6 +60,12 @@ def value_text(value: Any) -> str:
     if len(text) <= VALUE_LENGTH_MAX:
         return text
     return f"{text[:VALUE_LENGTH_MAX]}\n… {len(text) - VALUE_LENGTH_MAX:,} characters more"
+
+
+def line_text(value: Any) -> str:
+    """A value as JSON on one line, its beginning if it is long."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= LINE_LENGTH_MAX else f"{text[:LINE_LENGTH_MAX]}…"
 
 
 def _instant(value: datetime) -> str:

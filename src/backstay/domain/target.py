@@ -21,6 +21,10 @@ def control_target(subject: Subject, name: str) -> str:
     return f"{subject}:{name}"
 
 
+def stream_target(name: str) -> str:
+    return f"stream:{name}"
+
+
 def queue_target(name: str) -> str:
     return f"queue:{name}"
 

@@ -8,7 +8,14 @@ from typing import Self
 from backstay.web.access import Guesses, Keyring, keyring
 from backstay.web.ports import Ports
 from backstay.web.sampled import Sampled
-from backstay.web.standings import Standings, TaskGauges, sampled_tasks, stream_standings
+from backstay.web.standings import (
+    QueueGauges,
+    Standings,
+    TaskGauges,
+    sampled_queues,
+    sampled_tasks,
+    stream_standings,
+)
 from backstay.web.watchers import Watchers
 
 
@@ -21,6 +28,7 @@ class Common:
     guesses: Guesses
     watchers: Watchers
     task_gauges: Sampled[TaskGauges]
+    queue_gauges: Sampled[QueueGauges]
     stream_standings: Standings
 
     @classmethod
@@ -32,5 +40,6 @@ class Common:
             guesses=Guesses(clock),
             watchers=Watchers(ports.settings.watchers_max),
             task_gauges=sampled_tasks(client, clock),
+            queue_gauges=sampled_queues(client.exchange.queues, clock),
             stream_standings=stream_standings(client, clock),
         )

@@ -18,6 +18,7 @@ from backstay.store.base import Runnable, Store
 from backstay.testing.promises.holder import RUN_TIME, Holder, submitted
 from tests.support.databases import SqliteDatabase
 from tests.support.serving import Served, serving
+from tests.support.visiting import Browser
 
 RUNS = (Runnable("order", 1, RUN_TIME),)
 
@@ -83,6 +84,11 @@ def serve(store: Store, log: Log, app: App) -> Serve:
 async def served(serve: Serve) -> AsyncIterator[Served]:
     async with serve() as served:
         yield served
+
+
+@pytest.fixture
+def browser(served: Served) -> Browser:
+    return Browser(served)
 
 
 @pytest.fixture
