@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.console import agents, audit, moves, overview, sign_in, supervisor, task, tasks
+from backstay.console import agent, agents, audit, moves, overview, sign_in, supervisor, task, tasks
 from backstay.console.visits import Handler
 from backstay.domain.access import Role
 
@@ -54,6 +54,7 @@ PAGES: Final = (
     _ask(path=_MOVE, handler=moves.ask),
     _do(path=_MOVE, handler=moves.do),
     Page(path="/agents", handler=agents.show),
+    Page(path="/agents/{name}", handler=agent.show),
     _ask(path=_AGENT, handler=agents.ask),
     _do(path=_AGENT, handler=agents.do),
     _ask(path=_WORKFLOW, handler=agents.ask_of_workflow),

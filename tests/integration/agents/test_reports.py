@@ -77,7 +77,7 @@ async def test_each_try_is_a_call_a_refusal_is_none_that_failed_and_undos_count(
 
     async with app.run(url, **REPORTS):
         handle = await app.submit(order, id="t")
-        await eventually(lambda: handle.state(), lambda state: state == "undone")
+        await eventually(handle.state, lambda state: state == "undone")
         calls = (await reported(app, 5)).calls
 
     assert (calls.number, calls.failed) == (5, 2)
