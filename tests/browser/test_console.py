@@ -17,17 +17,11 @@ from urllib.error import HTTPError
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.chromium import Desk, Sight, chromium, desk, until
+from tests.support.chromium import Desk, Sight, desk, until
 from tests.support.console_app import HOSTILE
 from tests.support.serve_command import environment
 
 PAGES = ("/", "/tasks", "/agents", "/supervisor", "/audit")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

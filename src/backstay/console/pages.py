@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.console import agent, agents, audit, moves, overview, sign_in, supervisor, task, tasks
+from backstay.console import agent, agents, audit, dials, moves, overview, sign_in, supervisor, task, tasks
 from backstay.console.visits import Handler
 from backstay.domain.access import Role
 
@@ -37,6 +37,9 @@ NAVIGATION: Final = (
     Door("/audit", "Audit"),
 )
 
+#: Beside these, where the application has dials.
+DIALS: Final = Door(dials.PATH, "Dials")
+
 _ask = partial(Page, role=Role.OPERATE)
 _do = partial(Page, method="POST", role=Role.OPERATE)
 
@@ -45,6 +48,7 @@ _AGENT: Final = "/agents/{name}/do/{act}"
 _WORKFLOW: Final = "/agents/workflows/{workflow}/do/{act}"
 _ALERT: Final = "/supervisor/alerts/{id}/acknowledge"
 _ROUND: Final = "/supervisor/run"
+_DIAL: Final = f"{dials.PATH}/{{dial}}/turn"
 
 PAGES: Final = (
     Page(path="/", handler=overview.show),
@@ -65,6 +69,9 @@ PAGES: Final = (
     _ask(path=_ROUND, handler=supervisor.ask_to_run),
     _do(path=_ROUND, handler=supervisor.run),
     Page(path="/audit", handler=audit.show),
+    Page(path=dials.PATH, handler=dials.show),
+    _ask(path=_DIAL, handler=dials.ask),
+    _do(path=_DIAL, handler=dials.turn),
     Page(path=sign_in.SIGN_IN, handler=sign_in.show, role=None),
     Page(path=sign_in.SIGN_IN, handler=sign_in.sign_in, method="POST", role=None),
     Page(path=sign_in.SIGN_OUT, handler=sign_in.sign_out, method="POST", role=None),
