@@ -77,7 +77,7 @@ def _asked(visit: Visit, knobs: Sequence[Knob], *, wrong: str | None = None) -> 
     return visit.page(
         "parts/dial.html" if visit.wants_part else "dial.html",
         status=HTTPStatus.OK if wrong is None else HTTPStatus.UNPROCESSABLE_ENTITY,
-        name=visit.names["dial"],
+        name=visit.names["name"],
         knobs=knobs,
         form=visit.form,
         wrong=wrong,
@@ -121,7 +121,7 @@ def _silent() -> Unavailable:
 
 
 def _dial(visit: Visit) -> Dial:
-    dial = visit.house.common.ports.dials.get(visit.names["dial"])
+    dial = visit.house.common.ports.dials.get(visit.names["name"])
     if dial is None:
         raise Refused(UNKNOWN_PATH, "there is no such dial")
     return dial

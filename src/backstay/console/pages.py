@@ -48,7 +48,7 @@ _AGENT: Final = "/agents/{name}/do/{act}"
 _WORKFLOW: Final = "/agents/workflows/{workflow}/do/{act}"
 _ALERT: Final = "/supervisor/alerts/{id}/acknowledge"
 _ROUND: Final = "/supervisor/run"
-_DIAL: Final = f"{dials.PATH}/{{dial}}/turn"
+_DIAL: Final = f"{dials.PATH}/{{name}}/turn"
 
 PAGES: Final = (
     Page(path="/", handler=overview.show),
