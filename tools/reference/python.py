@@ -69,6 +69,7 @@ SECTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
         backstay.Submission,
         backstay.TaskFailure,
     ),
+    "Dials": (backstay.Dial, backstay.Knob),
     "Errors": (
         backstay.BackstayError,
         backstay.InvalidRequest,
