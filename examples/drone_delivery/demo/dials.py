@@ -60,7 +60,13 @@ def knobs_of(dial: Dial) -> list[Knob]:
     return [
         Knob(name=OUTAGE, value=dial.outage),
         Knob(name=HANG, value=dial.hang),
-        Knob(name=FOR, value=dial.for_seconds, unit="s", most=FOR_SECONDS_MAX),
+        Knob(
+            name=FOR,
+            # What is left of it: nobody reads the milliseconds.
+            value=None if dial.for_seconds is None else round(dial.for_seconds, 1),
+            unit="s",
+            most=FOR_SECONDS_MAX,
+        ),
         Knob(name=ERROR_RATE, value=dial.error_rate),
         _latency(MEDIAN, None if latency is None else latency.median),
         _latency(P99, None if latency is None else latency.p99),

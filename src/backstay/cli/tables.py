@@ -33,6 +33,8 @@ from backstay.views import (
 
 # An id of this length, and a UUID has 36 characters, is kept on one line.
 ID_COLUMNS: Final = 40
+# So is a name of this length.
+NAME_COLUMNS: Final = 20
 
 STYLES: Final[Mapping[str, str]] = {
     TaskState.PENDING: "yellow",
@@ -118,7 +120,7 @@ def plan_table(steps: Iterable[PlannedUndo]) -> Table:
 # Who works
 
 
-def agent_table(agents: Iterable[AgentView]) -> Table:
+def agent_table(agents: Sequence[AgentView]) -> Table:
     """Every agent over all live processes."""
     table = columns(
         "agent",
@@ -133,6 +135,9 @@ def agent_table(agents: Iterable[AgentView]) -> Table:
         "processes",
         "note",
     )
+    keep_whole(table, "state", "p50", "p99", "failing")
+    if all(len(agent.name) <= NAME_COLUMNS for agent in agents):
+        keep_whole(table, "agent")
     for agent in agents:
         table.add_row(
             words(agent.name),

@@ -26,7 +26,7 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dial(Protocol):
-    """Something with knobs, wherever it is. Each call is given a second or two."""
+    """Something with knobs, wherever it is: yours to write. Each call is given a second or two."""
 
     async def read(self) -> Sequence[Knob]:
         """How it stands now. Raises Unavailable when it does not answer."""
