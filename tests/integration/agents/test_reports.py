@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from backstay import App, Breaker, Permanent, Retry, Transient
 from backstay.views import AgentInstance
 from tests.support.running import FAST, SOON, eventually
@@ -48,8 +46,7 @@ async def test_calls_are_told_by_how_long_they_took(app: App, url: str):
     assert (calls.number, calls.failed) == (20, 0)
     assert calls.p50_seconds is not None
     assert calls.p99_seconds is not None
-    assert calls.p50_seconds < 0.15
-    assert calls.p99_seconds == pytest.approx(0.35, rel=0.4)
+    assert calls.p50_seconds < 0.25 < calls.p99_seconds
 
 
 async def test_each_try_is_a_call_a_refusal_is_none_that_failed_and_undos_count(app: App, url: str):
@@ -84,7 +81,7 @@ async def test_each_try_is_a_call_a_refusal_is_none_that_failed_and_undos_count(
 
 
 async def test_a_call_without_an_answer_in_time_failed_and_took_all_of_it(app: App, url: str):
-    bank = app.agent("bank", complete_by="200ms", retry=Retry(attempts=1))
+    bank = app.agent("bank", complete_by="1s", retry=Retry(attempts=1))
 
     @bank.step
     async def charge() -> None:
@@ -99,7 +96,9 @@ async def test_a_call_without_an_answer_in_time_failed_and_took_all_of_it(app: A
         calls = (await reported(app, 1)).calls
 
     assert calls.failed == calls.number
-    assert calls.p50_seconds == pytest.approx(0.2, rel=0.5)
+    # By sizes: that of a second begins at 0.8.
+    assert calls.p99_seconds is not None
+    assert calls.p99_seconds > 0.79
 
 
 async def test_the_breaker_tells_when_it_opened_and_closed_and_why(app: App, url: str):
