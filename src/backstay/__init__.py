@@ -18,6 +18,7 @@ from backstay.app import App
 from backstay.client import Client, Handle
 from backstay.definitions.batches import Checkpoint
 from backstay.definitions.calls import current_step, now, race, random, sleep, start, uuid4, wait_for
+from backstay.definitions.dials import Dial, Knob
 from backstay.definitions.failures import TaskFailure
 from backstay.definitions.submissions import Submission
 from backstay.domain.breaker import Breaker
@@ -56,6 +57,7 @@ __all__ = [
     "Checkpoint",
     "Client",
     "Conflict",
+    "Dial",
     "Event",
     "EventConflict",
     "Handle",
@@ -65,6 +67,7 @@ __all__ = [
     "HttpUnavailable",
     "IdConflict",
     "InvalidRequest",
+    "Knob",
     "LockLost",
     "Message",
     "Outbound",

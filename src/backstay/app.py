@@ -12,6 +12,7 @@ from backstay.agents.http import CONNECTIONS, RESPONSE_BYTES_MAX, HttpAgent
 from backstay.client import Client, Handle
 from backstay.definitions.agents import Agent, Step
 from backstay.definitions.batches import MAX_EVENTS_USUAL, BatchHandler, batch_definition
+from backstay.definitions.dials import Dial
 from backstay.definitions.mounts import AsgiApplication
 from backstay.definitions.queues import (
     Handler,
@@ -328,6 +329,13 @@ class App:
         served, the app is running: ``app.submit`` and everything else may be called by its handlers.
         """
         self.registry.add_mount(path, application)
+
+    def dial(self, name: str, dial: Dial) -> None:
+        """Let operators turn something while the application is served: on ``/dials``, a page of the console.
+
+        Who may step in may turn it. What that does, and that it is remembered, is the dial's own business.
+        """
+        self.registry.add_dial(check_id(name, name="name of the dial"), dial)
 
     # Run, or talk to those who run
 

@@ -12,6 +12,7 @@ from backstay.definitions.registry import Registry
 from backstay.domain.alert import Alert, AlertKind
 from backstay.domain.audit import Entry
 from backstay.domain.control import Controls, Subject
+from backstay.domain.latency import together
 from backstay.domain.lease import is_stale
 from backstay.domain.legal import legal_moves
 from backstay.domain.step import StepKind, StepRecord, in_order_of_beginning
@@ -36,6 +37,7 @@ from backstay.views import (
     TokenView,
     UndoPlan,
     WorkflowView,
+    calls_view,
     listed_view,
     round_view,
     step_view,
@@ -242,6 +244,7 @@ def _cut(found: Sequence[Found], limit: int) -> tuple[list[Found], Found | None]
 
 def _agent_view(name: str, live: Iterable[InstanceRecord], controls: Controls) -> AgentView:
     control = controls.of(Subject.AGENT, name)
+    having = [(one.id, report) for one in live if (report := one.report.agents.get(name)) is not None]
     return AgentView(
         name=name,
         paused=control is not None and control.paused,
@@ -250,17 +253,19 @@ def _agent_view(name: str, live: Iterable[InstanceRecord], controls: Controls) -
         reason=None if control is None else control.reason,
         instances=[
             AgentInstance(
-                id=one.id,
+                id=instance,
                 in_flight=report.in_flight,
                 waiting=report.waiting,
                 concurrency=report.concurrency,
                 concurrency_max=report.concurrency_max or report.concurrency,
                 breaker=report.breaker,
                 open_until=report.open_until,
+                calls=calls_view(report.calls),
+                breaker_turns=report.breaker_turns,
             )
-            for one in live
-            if (report := one.report.agents.get(name)) is not None
+            for instance, report in having
         ],
+        calls=calls_view(together(report.calls for _, report in having)),
     )
 
 

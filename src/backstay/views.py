@@ -8,11 +8,13 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from backstay.domain.access import Role, Token
+from backstay.domain.latency import Calls
 from backstay.domain.lease import Leader
 from backstay.domain.legal import Legal
 from backstay.domain.step import Failure, StepRecord
 from backstay.domain.task import TaskRecord
 from backstay.domain.why import Reason
+from backstay.store.base import BreakerTurn
 from backstay.store.supervision import Round
 
 Item = TypeVar("Item")
@@ -80,6 +82,18 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     moves: list[Legal]
 
 
+class CallsView(msgspec.Struct, frozen=True, kw_only=True):
+    """How the calls of the last half minute, or whole one, ended: each try of a step or an undo is one."""
+
+    number: int = 0
+    # Of these, how many did not do what they were asked; a refusal for good is no failure.
+    failed: int = 0
+    # Half of them took no longer than that, and 95 or 99 of a hundred; null when there were none.
+    p50_seconds: float | None = None
+    p95_seconds: float | None = None
+    p99_seconds: float | None = None
+
+
 class AgentInstance(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent stands in one live process."""
 
@@ -91,6 +105,9 @@ class AgentInstance(msgspec.Struct, frozen=True, kw_only=True):
     concurrency_max: int | None
     breaker: str
     open_until: datetime | None
+    calls: CallsView = CallsView()
+    # How its breaker opened and closed by itself: the last times, oldest first.
+    breaker_turns: list[BreakerTurn] = []
 
 
 class AgentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +120,8 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     held_by: str | None
     reason: str | None
     instances: list[AgentInstance]
+    # In all processes together.
+    calls: CallsView = CallsView()
 
 
 class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +193,16 @@ class PlannedUndo(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     # By a person, who then says complete-step.
     manual: bool
+
+
+def calls_view(calls: Calls) -> CallsView:
+    return CallsView(
+        number=calls.number,
+        failed=calls.failed,
+        p50_seconds=calls.within(0.5),
+        p95_seconds=calls.within(0.95),
+        p99_seconds=calls.within(0.99),
+    )
 
 
 def supervisor_view(leader: Leader, rounds: list[Round]) -> SupervisorView:

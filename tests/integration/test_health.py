@@ -70,7 +70,7 @@ async def probed(store: Store, **options: Any) -> AsyncIterator[tuple[Running, P
     with listen(settings) as socket:
         async with (
             Running(shop().registry, settings, store=store, roles=ALL) as running,
-            answering(running, settings, on=socket, mounts={}, ended=lambda: None) as address,
+            answering(running, settings, on=socket, mounts={}, dials={}, ended=lambda: None) as address,
             aiohttp.ClientSession() as session,
         ):
             yield running, Probes(session, address)

@@ -119,10 +119,10 @@ class World:
         self.answered += 1
         while self._queue and self._at_work < self.service.capacity:
             self._work(self._queue.popleft())
-        self.counter.answered(call, "work")
+        self.counter.answered(call, "work", self.clock.monotonic())
         self._end()
 
     def _refuse(self, call: Call | None) -> None:
         self.refused += 1
-        self.counter.failed(call)
+        self.counter.failed(call, None, self.clock.monotonic())
         self._end()

@@ -174,6 +174,7 @@ async def serving(
             health=health,
             supervise=served.supervise,
             mounts=registry.mounts,
+            dials=registry.dials,
         )
         common = Common.of(ports)
         interface = build(common, pages=console.build(common, vault=Vault(), samples=Samples(common)))

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from backstay.domain.breaker import FAILURES_MAX, Breaker, BreakerState, Circuit
+from backstay.domain.breaker import FAILURES_MAX, TURNS_MAX, Breaker, BreakerState, Circuit, Turn
 from backstay.errors import InvalidRequest
 
 CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
@@ -58,7 +58,7 @@ def test_successes_in_between_do_not_wash_failures_away():
     breaker = circuit()
 
     for now in (0, 1, 2):
-        breaker.succeeded()
+        breaker.succeeded(now)
         breaker.failed(now)
 
     assert breaker.state(2) is OPEN
@@ -81,7 +81,7 @@ def test_a_probe_that_succeeds_closes_it_with_a_clean_record():
     breaker = opened(at=0)
     breaker.admit(30)
 
-    breaker.succeeded()
+    breaker.succeeded(30)
 
     assert breaker.state(30) is CLOSED
     breaker.failed(30)
@@ -106,12 +106,44 @@ def test_after_it_closed_the_open_time_is_short_again():
     breaker.admit(30)
     breaker.failed(30)
     breaker.admit(90)
-    breaker.succeeded()
+    breaker.succeeded(90)
 
     for _ in range(3):
         breaker.failed(100)
 
     assert breaker.retry_at(100) == 130
+
+
+def test_it_remembers_when_it_turned_and_what_opened_it():
+    breaker = circuit()
+    for now in (0, 1, 2):
+        breaker.failed(now, f"error {now}")
+    breaker.failed(3, "one that began before it opened")
+    breaker.admit(32)
+    breaker.admit(32)
+    breaker.failed(33, "still down")
+    breaker.admit(93)
+    breaker.succeeded(94)
+
+    assert list(breaker.turns) == [
+        Turn(2, OPEN, 3, "error 2"),
+        Turn(32, HALF_OPEN),
+        Turn(33, OPEN, 1, "still down"),
+        Turn(93, HALF_OPEN),
+        Turn(94, CLOSED),
+    ]
+
+
+def test_it_remembers_no_more_turns_than_it_reports():
+    breaker, now = opened(at=0), 30.0
+
+    for _ in range(TURNS_MAX):
+        breaker.admit(now)
+        breaker.failed(now)
+        now = breaker.retry_at(now)
+
+    assert len(breaker.turns) == TURNS_MAX
+    assert breaker.turns[-1].state is OPEN
 
 
 def test_endless_openings_do_not_overflow():
@@ -136,7 +168,7 @@ def test_a_failure_that_arrives_while_it_is_open_changes_nothing():
 def test_a_success_that_arrives_while_it_is_open_does_not_close_it():
     breaker = opened(at=0)
 
-    breaker.succeeded()
+    breaker.succeeded(20)
 
     assert breaker.state(20) is OPEN
 

@@ -30,10 +30,11 @@ from backstay.domain.audit import Entry
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.step import Failure
 from backstay.domain.why import Reason
-from backstay.domain.wording import age, instant, span
+from backstay.domain.wording import age, brief, instant, span
 from backstay.views import (
     AgentInstance,
     AgentView,
+    CallsView,
     PlannedUndo,
     RoundView,
     Step,
@@ -121,6 +122,17 @@ def step(*, state: str = "completed", output: object = "ok", error: Failure | No
 )
 def test_an_age_is_one_number_in_its_largest_unit(then: datetime, text: str):
     assert age(then, now=NOW) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.00041, "0.4ms"), (0.0123, "12ms"), (0.34, "340ms"), (0.99951, "1.0s"), (1.94, "1.9s"),
+        (9.96, "10s"), (59.98, "1.0m"), (150, "2.5m"), (5_400, "1.5h"),
+    ],
+)  # fmt: skip
+def test_a_length_of_time_is_said_in_the_digits_that_matter(seconds: float, said: str):
+    assert brief(seconds) == said
 
 
 def test_a_span_below_a_second_is_no_span():
@@ -256,6 +268,14 @@ def test_the_limit_of_an_agent_is_summed_over_its_processes_and_says_where_a_pac
         "0",
         "1",
     ]
+
+
+def test_how_long_calls_took_lately_and_how_many_failed_is_of_all_processes():
+    calls = CallsView(number=200, failed=3, p50_seconds=0.0123, p95_seconds=0.4, p99_seconds=1.94)
+
+    [line] = [line for line in drawn(agent_table([agent(calls=calls)]), columns=160) if "bank" in line]
+
+    assert line.split()[-4:] == ["12ms", "1.9s", "1.5%", "0"]
 
 
 def test_a_breaker_that_is_open_somewhere_says_in_how_many_processes():

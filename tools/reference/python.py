@@ -69,6 +69,7 @@ SECTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
         backstay.Submission,
         backstay.TaskFailure,
     ),
+    "Dials": (backstay.Dial, backstay.Knob),
     "Errors": (
         backstay.BackstayError,
         backstay.InvalidRequest,
@@ -131,7 +132,8 @@ def _body() -> Iterator[str]:
 
 def _class(kind: type) -> Iterator[str]:
     bases = [base.__name__ for base in kind.__bases__ if base.__module__.startswith("backstay.errors")]
-    if kind not in GIVEN and (signature := _signature(kind)) is not None:
+    is_made = kind not in GIVEN and not getattr(kind, "_is_protocol", False)
+    if is_made and (signature := _signature(kind)) is not None:
         yield _block(kind.__name__, signature.replace(return_annotation=signature.empty))
     yield from filter(None, (f"Is a `{bases[0]}`." if bases else "", _told(kind)))
     if kind in GIVEN:

@@ -8,6 +8,7 @@ processes   the services and Backstay's own processes: started, killed, started 
 leash       what makes each of them stop when nobody holds it any more
 load        customers who hand in requests, and try again until they are accepted
 weather     the services' fault dials: slow and failing a little, and down for ten seconds each minute
+server      the application as the demo serves it, and dials, which puts the fault dials on its console
 kills       ``kill -9`` to one of the processes, again and again
 sight       what can be seen of the deliveries and agents over HTTP
 scene       one moment of it

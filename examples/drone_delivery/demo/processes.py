@@ -220,8 +220,9 @@ def _services(ports: Mapping[str, int], folder: Path) -> Iterator[Recipe]:
 
 def _backstays(port: int) -> Iterator[Recipe]:
     serve = ["backstay", "serve", "drone_delivery.app:app"]
+    front = ["backstay", "serve", "drone_delivery.demo.server:app"]
     listening = ["--roles", "api", "--host", HOST, "--port", str(port)]
-    yield Recipe(name=SERVER, command=[*serve, *listening], health=f"http://{HOST}:{port}/readyz")
+    yield Recipe(name=SERVER, command=[*front, *listening], health=f"http://{HOST}:{port}/readyz")
     for name in WORKERS:
         roles = "ingest,scheduler,agents,supervisor"
         yield Recipe(name=name, command=[*serve, "--roles", roles], health=None)

@@ -66,6 +66,7 @@ class Attempt:
         "_alarm",
         "_around",
         "_at_rest",
+        "_began_at",
         "_call",
         "_counter",
         "_deadline",
@@ -82,6 +83,7 @@ class Attempt:
     )
 
     context: Context  # made when the attempt begins
+    _began_at: float  # of the call that is under way, or was the last
 
     def __init__(
         self,
@@ -170,7 +172,8 @@ class Attempt:
     def begin(self, member: asyncio.Task[None]) -> Coroutine[Any, Any, None] | None:
         """Go as far as that goes without waiting: for a body that never waits, to the end."""
         around = self._around
-        if self.cancelled or around.clock.monotonic() >= self._deadline:
+        self._began_at = now = around.clock.monotonic()
+        if self.cancelled or now >= self._deadline:
             self.cancelled = True  # Past its complete-by nothing is started.
             self._fell_silent()
             return None
@@ -267,6 +270,7 @@ class Attempt:
             arguments = self._arguments()
         except InvalidRequest as error:
             return self._failed_for_good(error)
+        self._began_at = self._around.clock.monotonic()
         self._call = self._counter.began()
         return await self._verdict(self._body(arguments))
 
@@ -279,8 +283,9 @@ class Attempt:
         return self._returned(result)
 
     def _returned(self, result: Any) -> Reply:
+        now = self._took()
         if self._counter.judges:
-            self._counter.answered(self._ended(), self._kind())
+            self._counter.answered(self._ended(), self._kind(), now)
         if self._request.undo:
             return Completed(b"null")
         try:
@@ -295,7 +300,8 @@ class Attempt:
     def _judged(self, error: BaseException) -> Reply | Setback:
         match error:
             case Permanent():
-                self._counter.answered(self._ended(), f"{self._kind()} refused")
+                now = self._took()
+                self._counter.answered(self._ended(), f"{self._kind()} refused", now)
                 return self._failed_for_good(error, unsure=error.unsure)
             case asyncio.CancelledError() if not self.cancelled:
                 return self._service_failed(error)  # The body cancelled itself: a failure like any other.
@@ -305,6 +311,12 @@ class Attempt:
                 return self._service_failed(error)
             case _:
                 raise error
+
+    def _took(self) -> float:
+        """Have it known how long the call took; it is over by now, which comes out."""
+        now = self._around.clock.monotonic()
+        self._counter.took(now - self._began_at)
+        return now
 
     def _ended(self) -> Call | None:
         """The call that was under way, once: whatever comes after it is another."""
@@ -326,7 +338,7 @@ class Attempt:
         return delay.total_seconds()
 
     def _service_failed(self, error: BaseException) -> Setback:
-        self._counter.failed(self._ended())
+        self._counter.failed(self._ended(), error, self._took())
         said = error if isinstance(error, Transient) else Transient()
         self._unsure = self._unsure or said.unsure
         pause = None if said.retry_after is None else min(said.retry_after, RETRY_AFTER_MAX)
@@ -394,7 +406,7 @@ class Attempt:
         self._end_span("Expired" if self._on_cancelled is None else "Cancelled")
         if self._on_cancelled is None:
             # No answer within the time it had: that is the service's failure.
-            self._counter.failed(self._ended())
+            self._counter.failed(self._ended(), None, self._took())
         else:
             self._counter.withdrawn(self._ended())
         if self._threads is None:

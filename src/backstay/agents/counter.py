@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
 from backstay.clock import Alarm, Alarms, Clock
 from backstay.definitions.agents import Agent
-from backstay.domain.breaker import BreakerState, Circuit
+from backstay.domain.breaker import BreakerState, Circuit, Turn
 from backstay.domain.control import Control, Forced
+from backstay.domain.latency import Recently
 from backstay.domain.pace import Call, Governor
+from backstay.domain.step import failure_of
 from backstay.observe import AGENT_SLOWED, BREAKER_OPENED, emit
-from backstay.store.base import AgentReport
+from backstay.store.base import AgentReport, BreakerTurn
 
 # Nobody knows how long a person holds an agent back. Letting it go on wakes who waits; this is the net.
 HELD_SECONDS: Final = 300.0
+
+# Of what opened a breaker, so much is reported.
+ERROR_LENGTH_MAX: Final = 200
 
 
 class Place(msgspec.Struct, eq=False):
@@ -59,6 +64,9 @@ class Counter:
         )
         self._clock = clock
         self._alarms = alarms
+        self._recently = Recently(clock.monotonic())
+        #: Told how many seconds each call took.
+        self.took = self._recently.ended
         self._taken = 0
         # Ordered, and left from the middle at no cost: a parked task must not stay in memory here.
         self._line: OrderedDict[Place, None] = OrderedDict()
@@ -88,13 +96,16 @@ class Counter:
     def report(self) -> AgentReport:
         """How the agent stands in this process, for those who look at the store."""
         seconds = self.open_in_seconds()
+        now, monotonic = self._clock.now(), self._clock.monotonic()
         return AgentReport(
             in_flight=self._taken,
             waiting=len(self._line),
             concurrency=self._limit,
             breaker=self._breaker(),
-            open_until=self._clock.now() + timedelta(seconds=seconds) if seconds > 0 else None,
+            open_until=now + timedelta(seconds=seconds) if seconds > 0 else None,
             concurrency_max=self._most,
+            calls=self._recently.read(monotonic),
+            breaker_turns=[] if self.breaker is None else _as_instants(self.breaker.turns, now, monotonic),
         )
 
     def open_in_seconds(self) -> float:
@@ -196,22 +207,24 @@ class Counter:
             return None
         return self.governor.began(self._clock.monotonic(), in_flight=self._taken)
 
-    def answered(self, call: Call | None, kind: str) -> None:
+    def answered(self, call: Call | None, kind: str, now: float) -> None:
         """The service did its work, or refused it. ``kind`` tells apart what takes it more and less time."""
         if call is not None and self.governor is not None:
             before = self.governor.limit
-            self.governor.answered(call, kind, self._clock.monotonic())
+            self.governor.answered(call, kind, now)
             self._tell_of_pace(before)
         if self.breaker is not None:
-            self.breaker.succeeded()
+            self.breaker.succeeded(now)
         self._serve()
 
-    def failed(self, call: Call | None) -> None:
+    def failed(self, call: Call | None, error: BaseException | None, now: float) -> None:
+        """The service failed, with ``error``; or, without one, did not answer in time."""
+        self._recently.failed()
         before = 0 if self.governor is None else self.governor.limit
         if call is not None and self.governor is not None:
             self.governor.failed(call)
         if self.breaker is not None:
-            self._count_against(self.breaker)
+            self._count_against(self.breaker, error, now)
         self._tell_of_pace(before)
         self._serve()
 
@@ -223,10 +236,9 @@ class Counter:
             self.breaker.withdraw()
         self._serve()
 
-    def _count_against(self, breaker: Circuit) -> None:
-        now = self._clock.monotonic()
+    def _count_against(self, breaker: Circuit, error: BaseException | None, now: float) -> None:
         was = breaker.state(now)
-        breaker.failed(now)
+        breaker.failed(now, _said(error))
         if was is not BreakerState.OPEN and breaker.state(now) is BreakerState.OPEN:
             emit(BREAKER_OPENED, agent=self._agent)
             if self.governor is not None:
@@ -277,3 +289,23 @@ class Counter:
     def _reopen(self) -> None:
         self._reopening = None
         self._serve()
+
+
+def _said(error: BaseException | None) -> str:
+    if error is None:
+        return "no answer in time"
+    failure = failure_of(error)
+    return f"{failure.type}: {failure.message}"[:ERROR_LENGTH_MAX]
+
+
+def _as_instants(turns: Iterable[Turn], now: datetime, monotonic: float) -> list[BreakerTurn]:
+    """As those see them who have no monotonic clock of ours."""
+    return [
+        BreakerTurn(
+            at=now - timedelta(seconds=monotonic - turn.at),
+            state=turn.state,
+            failures=turn.failures,
+            error=turn.error,
+        )
+        for turn in turns
+    ]

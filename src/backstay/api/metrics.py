@@ -29,7 +29,7 @@ from backstay.observe import (
     processed,
     raised,
 )
-from backstay.views import AgentView
+from backstay.views import AgentView, CallsView
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4"
 
@@ -92,3 +92,32 @@ def exposition(counted: Mapping[str, int], *, waiting: int, agents: Sequence[Age
         limits = [one.concurrency for one in agent.instances if one.concurrency is not None]
         if limits:
             yield f"backstay_agent_concurrency{{agent={label(agent.name)}}} {sum(limits)}"
+    yield from family(
+        "backstay_agent_call_seconds",
+        "gauge",
+        "Within how many seconds such a share of the agent's calls ended lately, in all live processes.",
+    )
+    for agent in agents:
+        for quantile, seconds in _quantiles(agent.calls):
+            labels = f'agent={label(agent.name)},quantile="{quantile}"'
+            yield f"backstay_agent_call_seconds{{{labels}}} {seconds:.6f}"
+    yield from family(
+        "backstay_agent_failing_ratio",
+        "gauge",
+        "The share of the agent's calls that failed lately, in all live processes.",
+    )
+    for agent in agents:
+        if agent.calls.number:
+            ratio = agent.calls.failed / agent.calls.number
+            yield f"backstay_agent_failing_ratio{{agent={label(agent.name)}}} {ratio:.6f}"
+
+
+def _quantiles(calls: CallsView) -> Iterator[tuple[str, float]]:
+    """None of them while there are no calls: 0 would be a lie."""
+    for quantile, seconds in (
+        ("0.5", calls.p50_seconds),
+        ("0.95", calls.p95_seconds),
+        ("0.99", calls.p99_seconds),
+    ):
+        if seconds is not None:
+            yield quantile, seconds

@@ -16,11 +16,12 @@ from backstay.domain.alert import Alert
 from backstay.domain.audit import Entry, changed
 from backstay.domain.states import StepState, TaskState
 from backstay.domain.why import Reason
-from backstay.domain.wording import age, instant, took
+from backstay.domain.wording import age, brief, instant, took
 from backstay.mailroom import DeadLetter, PeekedMessage, QueueView
 from backstay.views import (
     AgentInstance,
     AgentView,
+    CallsView,
     PlannedUndo,
     RoundView,
     Step,
@@ -32,6 +33,8 @@ from backstay.views import (
 
 # An id of this length, and a UUID has 36 characters, is kept on one line.
 ID_COLUMNS: Final = 40
+# So is a name of this length.
+NAME_COLUMNS: Final = 20
 
 STYLES: Final[Mapping[str, str]] = {
     TaskState.PENDING: "yellow",
@@ -117,9 +120,24 @@ def plan_table(steps: Iterable[PlannedUndo]) -> Table:
 # Who works
 
 
-def agent_table(agents: Iterable[AgentView]) -> Table:
+def agent_table(agents: Sequence[AgentView]) -> Table:
     """Every agent over all live processes."""
-    table = columns("agent", "state", "breaker", "in flight", "limit", "waiting", "processes", "note")
+    table = columns(
+        "agent",
+        "state",
+        "breaker",
+        "in flight",
+        "limit",
+        "waiting",
+        "p50",
+        "p99",
+        "failing",
+        "processes",
+        "note",
+    )
+    keep_whole(table, "state", "p50", "p99", "failing")
+    if all(len(agent.name) <= NAME_COLUMNS for agent in agents):
+        keep_whole(table, "agent")
     for agent in agents:
         table.add_row(
             words(agent.name),
@@ -128,6 +146,9 @@ def agent_table(agents: Iterable[AgentView]) -> Table:
             str(sum(one.in_flight for one in agent.instances)),
             _limit(agent),
             str(sum(one.waiting for one in agent.instances)),
+            _seconds(agent.calls.p50_seconds),
+            _seconds(agent.calls.p99_seconds),
+            _failing(agent.calls),
             str(len(agent.instances)),
             cut(_holder(agent.held_by, agent.reason)),
         )
@@ -292,6 +313,17 @@ def _breaker(agent: AgentView) -> Text:
     standing = Counter(one.breaker for one in agent.instances)
     text = ", ".join(_counted(state, number, agent.instances) for state, number in standing.items())
     return words(text, style="" if set(standing) <= {"closed"} else LOUD)
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else brief(seconds)
+
+
+def _failing(calls: CallsView) -> Text:
+    """Which share of the calls failed lately."""
+    if not calls.number:
+        return Text()
+    return Text(f"{calls.failed / calls.number:.1%}", style=LOUD if calls.failed else "")
 
 
 def _limit(agent: AgentView) -> str:

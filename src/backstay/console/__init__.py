@@ -10,8 +10,8 @@ samples       the last hour, for the charts
 files         scripts, styles and pictures
 
 One module and one template for each page: overview, tasks, task (and its timeline), moves (what an operator
-may do to a task), agents, supervisor, streams and stream (and progress, what they show), queues and queue,
-audit, sign_in.
+may do to a task), agents, agent (and its breaker_strip), supervisor, streams and stream (and progress, what
+they show), queues and queue, audit, dials, sign_in.
 """
 
 from __future__ import annotations

@@ -21,6 +21,9 @@ from backstay.web.problems import UNKNOWN_PATH, Refused
 LOOKED_AT_EVERY: Final = timedelta(seconds=2)
 TRAIL_MAX: Final = 10
 
+#: In the query of a question that was asked on the page of the agent itself.
+_AT_PAGE: Final = "page"
+
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
     """What can be done to one of them."""
@@ -85,12 +88,13 @@ class Button(msgspec.Struct, frozen=True):
     path: str
 
 
-def buttons(agent: AgentView) -> list[Button]:
-    """What would change something about how the agent stands."""
+def buttons(agent: AgentView, *, at_page: bool = False) -> list[Button]:
+    """What would change something about how the agent stands; one comes back to its page, or to all."""
+    back = f"?{_AT_PAGE}=1" if at_page else ""
     acts = ["resume" if agent.paused else "pause"]
     acts += [position for position in ("open", "closed") if agent.forced_breaker != position]
     acts += ["auto"] if agent.forced_breaker else []
-    return [Button(ACTS[act].name, f"/agents/{quote(agent.name)}/do/{act}") for act in acts]
+    return [Button(ACTS[act].name, f"/agents/{quote(agent.name)}/do/{act}{back}") for act in acts]
 
 
 def workflow_button(workflow: WorkflowView) -> Button:
@@ -120,12 +124,16 @@ async def _part(visit: Visit) -> str:
 async def ask(visit: Visit) -> Response:
     name = visit.names["name"]
     trail = await visit.client.audit(AuditFilter(target=control_target(Subject.AGENT, name), limit=TRAIL_MAX))
-    return _asked(visit, name, _act(ACTS, visit), trail=trail.items)
+    return _asked(visit, name, _act(ACTS, visit), trail=trail.items, back=_back(visit))
 
 
 async def do(visit: Visit) -> Response:
     await _act(ACTS, visit).done(visit.client, visit.names["name"], reason_in(visit.form))
-    return moved("/agents")
+    return moved(_back(visit))
+
+
+def _back(visit: Visit) -> str:
+    return f"/agents/{quote(visit.names['name'])}" if _AT_PAGE in visit.query else "/agents"
 
 
 async def ask_of_workflow(visit: Visit) -> Response:
@@ -142,15 +150,22 @@ async def do_to_workflow(visit: Visit) -> Response:
     return moved("/agents")
 
 
-def _asked(visit: Visit, name: str, act: Act, *, trail: object) -> Response:
+def _asked(visit: Visit, name: str, act: Act, *, trail: object, back: str = "/agents") -> Response:
     return visit.page(
         "parts/ask.html" if visit.wants_part else "ask.html",
         title=act.question.format(name=name),
         says=act.says,
         name=act.name,
         trail=trail,
-        back="/agents",
+        back=back,
+        path=_with_query(visit),
     )
+
+
+def _with_query(visit: Visit) -> str:
+    """Where the answer goes: to where the question came from."""
+    url = visit.request.url
+    return f"{url.path}?{url.query}" if url.query else url.path
 
 
 def _act(acts: Mapping[str, Act], visit: Visit) -> Act:

@@ -13,7 +13,7 @@ from backstay.console.cookies import keep_cookie
 from backstay.console.files import Files
 from backstay.console.guard import PROOF, Guard, Visitor
 from backstay.console.live import Broadcasts
-from backstay.console.pages import NAVIGATION, PAGES, Page
+from backstay.console.pages import DIALS, NAVIGATION, PAGES, Page
 from backstay.console.rendering import Renderer
 from backstay.console.samples import Samples
 from backstay.console.sign_in import SIGN_IN
@@ -41,7 +41,8 @@ _LOOKING: Final = frozenset({"GET", "HEAD"})
 def build(common: Common, *, vault: Vault, samples: Samples) -> Console:
     """The console; it needs a running event loop and lives as long as the client in its ports."""
     files = Files()
-    shared = {"address": files.address, "navigation": NAVIGATION}
+    doors = (*NAVIGATION, DIALS) if common.ports.dials else NAVIGATION
+    shared = {"address": files.address, "navigation": doors}
     house = House(
         common=common,
         guard=Guard(common, vault),

@@ -8,8 +8,10 @@ from typing import Final
 import msgspec
 
 from backstay.console import (
+    agent,
     agents,
     audit,
+    dials,
     moves,
     overview,
     queue,
@@ -52,6 +54,9 @@ NAVIGATION: Final = (
     Door("/audit", "Audit"),
 )
 
+#: Beside these, where the application has dials.
+DIALS: Final = Door(dials.PATH, "Dials")
+
 _ask = partial(Page, role=Role.OPERATE)
 _do = partial(Page, method="POST", role=Role.OPERATE)
 
@@ -64,6 +69,7 @@ _EVENT: Final = "/streams/{name}/quarantine/{id}"
 _EVENTS: Final = "/streams/{name}/do/resubmit"
 _LETTER: Final = "/queues/{name}/dead/{id}"
 _LETTERS: Final = "/queues/{name}/do/{act}"
+_DIAL: Final = f"{dials.PATH}/{{name}}/turn"
 
 PAGES: Final = (
     Page(path="/", handler=overview.show),
@@ -73,6 +79,7 @@ PAGES: Final = (
     _ask(path=_MOVE, handler=moves.ask),
     _do(path=_MOVE, handler=moves.do),
     Page(path="/agents", handler=agents.show),
+    Page(path="/agents/{name}", handler=agent.show),
     _ask(path=_AGENT, handler=agents.ask),
     _do(path=_AGENT, handler=agents.do),
     _ask(path=_WORKFLOW, handler=agents.ask_of_workflow),
@@ -98,6 +105,9 @@ PAGES: Final = (
     _ask(path=_LETTERS, handler=queue.ask_of_all),
     _do(path=_LETTERS, handler=queue.do_to_all),
     Page(path="/audit", handler=audit.show),
+    Page(path=dials.PATH, handler=dials.show),
+    _ask(path=_DIAL, handler=dials.ask),
+    _do(path=_DIAL, handler=dials.turn),
     Page(path=sign_in.SIGN_IN, handler=sign_in.show, role=None),
     Page(path=sign_in.SIGN_IN, handler=sign_in.sign_in, method="POST", role=None),
     Page(path=sign_in.SIGN_OUT, handler=sign_in.sign_out, method="POST", role=None),

@@ -12,7 +12,7 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from backstay.clock import Clock
-from backstay.domain.wording import age, instant, span, took
+from backstay.domain.wording import age, brief, instant, span, took
 
 #: Of a value, so much is shown.
 VALUE_LENGTH_MAX: Final = 20_000
@@ -38,6 +38,7 @@ class Renderer:
         self._environment.filters.update(
             ago=lambda then: age(then, now=clock.now()),
             instant=_instant,
+            brief=brief,
             span=span,
             took=took,
             value=value_text,

@@ -17,8 +17,9 @@ AsgiApplication = Callable[
 #: Where paths of Backstay's own begin, now or in a later release.
 RESERVED: Final = frozenset(
     {
-        "agents", "alerts", "audit", "docs", "healthz", "jobs", "metrics", "openapi.json", "queues", "readyz",
-        "sign-in", "static", "streams", "subscriptions", "supervisor", "tasks", "tokens", "v1", "workflows",
+        "agents", "alerts", "audit", "dials", "docs", "healthz", "jobs", "metrics", "openapi.json", "queues",
+        "readyz", "sign-in", "static", "streams", "subscriptions", "supervisor", "tasks", "tokens", "v1",
+        "workflows",
     }
 )  # fmt: skip
 

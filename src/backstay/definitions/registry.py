@@ -6,6 +6,7 @@ from typing import Any
 
 from backstay.definitions.agents import Agent, Step
 from backstay.definitions.batches import BatchDefinition
+from backstay.definitions.dials import Dial
 from backstay.definitions.mounts import AsgiApplication, check_path, overlap
 from backstay.definitions.pipelines import Pipeline, PipelineDefinition, SendSink, StartSink, begun
 from backstay.definitions.queues import ConsumerDefinition, QueueDefinition, SubscriptionDefinition
@@ -22,6 +23,7 @@ class Registry:
         self.agents: dict[str, Agent] = {}
         self.steps: dict[str, Step[..., Any]] = {}
         self.mounts: dict[str, AsgiApplication] = {}
+        self.dials: dict[str, Dial] = {}
         self.queues: dict[str, QueueDefinition] = {}
         #: Of each topic its subscriptions, by their names.
         self.topics: dict[str, dict[str, SubscriptionDefinition]] = {}
@@ -77,6 +79,11 @@ class Registry:
                 f"'{path}' and '{taken}' are both mounted, and one contains the other; choose another path"
             )
         self.mounts[path] = application
+
+    def add_dial(self, name: str, dial: Dial) -> None:
+        if name in self.dials:
+            raise InvalidDefinition(f"dial {name!r} is declared twice; give one of them another name")
+        self.dials[name] = dial
 
     def add_queue(self, queue: QueueDefinition) -> None:
         known = self.queues.setdefault(queue.name, queue)

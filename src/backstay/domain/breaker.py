@@ -19,6 +19,9 @@ from backstay.errors import InvalidRequest
 
 FAILURES_MAX: Final = 10_000
 
+#: So many turns of a breaker are remembered.
+TURNS_MAX: Final = 20
+
 
 class BreakerState(StrEnum):
     CLOSED = "closed"
@@ -63,11 +66,24 @@ class Breaker:
         assign(self, "probes", probes)
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The breaker came to another state."""
+
+    at: float
+    state: BreakerState
+    # How many failures had opened it, and what the last of them said.
+    failures: int = 0
+    error: str | None = None
+
+
 class Circuit:
     """The live state of one breaker. Not thread-safe: one event loop owns it."""
 
     def __init__(self, policy: Breaker) -> None:
         self._policy = policy
+        #: The last of them, oldest first. Half open it is from the first probe on.
+        self.turns: deque[Turn] = deque(maxlen=TURNS_MAX)
         self._failures: deque[float] = deque(maxlen=policy.failures)
         self._open_until: float | None = None
         self._openings = 0
@@ -93,6 +109,8 @@ class Circuit:
                 if self._probing >= self._policy.probes:
                     return False
                 self._probing += 1
+                if self.turns[-1].state is BreakerState.OPEN:
+                    self.turns.append(Turn(now, BreakerState.HALF_OPEN))
                 return True
 
     def admits(self, now: float, at_most: int) -> int:
@@ -109,31 +127,33 @@ class Circuit:
         """An admitted call was not made, or ended without a verdict on the service."""
         self._probing = max(0, self._probing - 1)
 
-    def succeeded(self) -> None:
+    def succeeded(self, now: float) -> None:
         if self._probing == 0:
             return  # Closed anyway; or a call that began before the breaker opened: it proves nothing now.
+        self.turns.append(Turn(now, BreakerState.CLOSED))
         self._open_until = None
         self._openings = 0
         self._probing = 0
         self._failures.clear()
 
-    def failed(self, now: float) -> None:
+    def failed(self, now: float, error: str | None = None) -> None:
         match self.state(now):
             case BreakerState.OPEN:
                 return  # A call that began before the breaker opened; it is judged already.
             case BreakerState.HALF_OPEN:
                 if self._probing:
-                    self._open(now)
+                    self._open(now, Turn(now, BreakerState.OPEN, 1, error))
             case BreakerState.CLOSED:
                 self._failures.append(now)
                 window = self._policy.within.total_seconds()
                 if len(self._failures) == self._policy.failures and now - self._failures[0] <= window:
-                    self._open(now)
+                    self._open(now, Turn(now, BreakerState.OPEN, self._policy.failures, error))
 
-    def _open(self, now: float) -> None:
+    def _open(self, now: float, turn: Turn) -> None:
         # 2**20 times any open time is beyond every cap.
         longer = self._policy.open_for.total_seconds() * 2 ** min(self._openings, 20)
         self._open_until = now + min(longer, self._policy.open_for_max.total_seconds())
         self._openings += 1
         self._probing = 0
         self._failures.clear()
+        self.turns.append(turn)

@@ -12,6 +12,8 @@ _UNITS: Final = (
     ("s", timedelta(seconds=1)),
 )
 
+_BRIEF: Final = (("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001))
+
 
 def age(then: datetime, *, now: datetime) -> str:
     """How far away in one unit, rounded down: ``now``, ``42s ago``, ``in 5m``."""
@@ -35,6 +37,14 @@ def took(time: timedelta) -> str:
     if time < timedelta(seconds=1):
         return f"{max(time, timedelta(0)) // timedelta(milliseconds=1)}ms"
     return span(time)
+
+
+def brief(seconds: float) -> str:
+    """A length of time in two or three digits: ``0.4ms``, ``12ms``, ``340ms``, ``1.9s``, ``2.5m``."""
+    # A hair less than a unit would be rounded to a thousand, or sixty, of the one below.
+    unit, size = next((one for one in _BRIEF if seconds >= one[1] * 0.9995), _BRIEF[-1])
+    number = seconds / size
+    return f"{number:.1f}{unit}" if number < 9.95 else f"{number:.0f}{unit}"  # noqa: PLR2004  Below 10, rounded.
 
 
 def instant(value: datetime) -> str:

@@ -14,6 +14,7 @@ import uvicorn
 from backstay import api, console
 from backstay.client import Client
 from backstay.console import Samples
+from backstay.definitions.dials import Dial
 from backstay.definitions.mounts import AsgiApplication
 from backstay.errors import InvalidSetting, Unavailable
 from backstay.runtime.fast_lane import FastProtocol, PlainAnswers
@@ -44,6 +45,7 @@ async def answering(
     *,
     on: socket.socket,
     mounts: Mapping[str, AsgiApplication],
+    dials: Mapping[str, Dial],
     ended: Callable[[], None],
 ) -> AsyncIterator[str]:
     """Answer while the context is open; the address comes out. ``ended`` is called if it stops earlier.
@@ -59,6 +61,7 @@ async def answering(
         health=running,
         supervise=running.supervise,
         mounts=mounts,
+        dials=dials,
     )
     common = Common.of(ports)
     samples = Samples(common)

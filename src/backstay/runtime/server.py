@@ -49,7 +49,9 @@ async def serve(
             if socket is not None:
                 mounts = await parts.enter_async_context(started(registry.mounts, unless=stop))
                 if not stop.is_set():
-                    http = answering(running, settings, on=socket, mounts=mounts, ended=stop.set)
+                    http = answering(
+                        running, settings, on=socket, mounts=mounts, dials=registry.dials, ended=stop.set
+                    )
                     address = await parts.enter_async_context(http)
             await _first_of(running.registered, stop)
             if not stop.is_set():

@@ -27,6 +27,7 @@ import msgspec
 from backstay.domain.alert import NewAlert
 from backstay.domain.audit import Act
 from backstay.domain.breaker import BreakerState
+from backstay.domain.latency import Calls
 from backstay.domain.lease import Owner
 from backstay.domain.message import Lock, NewMessage
 from backstay.domain.operate import Amendment
@@ -66,6 +67,16 @@ class NewInstance(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[Runnable, ...] = ()
 
 
+class BreakerTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """The breaker of an agent came to another state by itself."""
+
+    at: datetime
+    state: BreakerState
+    # How many failures had opened it, and what the last of them said.
+    failures: int = 0
+    error: str | None = None
+
+
 class AgentReport(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent stands in one process."""
 
@@ -75,8 +86,11 @@ class AgentReport(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int | None
     breaker: BreakerState
     open_until: datetime | None
-    # A process of a release before there was a pace does not tell.
+    # The following a process of an earlier release does not tell.
     concurrency_max: int | None = None
+    calls: Calls = Calls()
+    # The last of them, oldest first.
+    breaker_turns: list[BreakerTurn] = []
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

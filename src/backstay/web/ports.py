@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from backstay.client import Client
 from backstay.clock import Clock
+from backstay.definitions.dials import Dial
 from backstay.definitions.mounts import AsgiApplication
 from backstay.settings import Settings
 
@@ -53,3 +54,5 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     supervise: Callable[[], Awaitable[bool]]
     # The application's own routes, by the path that they lie below.
     mounts: Mapping[str, AsgiApplication] = {}
+    # What it lets operators turn, by name.
+    dials: Mapping[str, Dial] = {}

@@ -85,7 +85,7 @@ async def serving(database: Database, those: Receivers) -> AsyncIterator[str]:
     with listen(settings) as socket:
         async with (
             Running(registry, settings) as running,
-            answering(running, settings, on=socket, mounts={}, ended=lambda: None) as address,
+            answering(running, settings, on=socket, mounts={}, dials={}, ended=lambda: None) as address,
         ):
             yield address
 
