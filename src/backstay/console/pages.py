@@ -7,7 +7,21 @@ from typing import Final
 
 import msgspec
 
-from backstay.console import agents, audit, moves, overview, sign_in, supervisor, task, tasks
+from backstay.console import (
+    agents,
+    audit,
+    job,
+    job_acts,
+    job_edit,
+    job_history,
+    jobs,
+    moves,
+    overview,
+    sign_in,
+    supervisor,
+    task,
+    tasks,
+)
 from backstay.console.visits import Handler
 from backstay.domain.access import Role
 
@@ -34,6 +48,7 @@ NAVIGATION: Final = (
     Door("/tasks", "Tasks"),
     Door("/agents", "Agents"),
     Door("/supervisor", "Supervisor"),
+    Door("/jobs", "Jobs"),
     Door("/audit", "Audit"),
 )
 
@@ -45,6 +60,9 @@ _AGENT: Final = "/agents/{name}/do/{act}"
 _WORKFLOW: Final = "/agents/workflows/{workflow}/do/{act}"
 _ALERT: Final = "/supervisor/alerts/{id}/acknowledge"
 _ROUND: Final = "/supervisor/run"
+_NEW_JOB: Final = "/jobs/{collection}/-/new"
+_COLLECTION_ACT: Final = "/jobs/{collection}/-/do/{act}"
+_JOB: Final = "/jobs/{collection}/{job}"
 
 PAGES: Final = (
     Page(path="/", handler=overview.show),
@@ -63,6 +81,18 @@ PAGES: Final = (
     _do(path=_ALERT, handler=supervisor.acknowledge),
     _ask(path=_ROUND, handler=supervisor.ask_to_run),
     _do(path=_ROUND, handler=supervisor.run),
+    Page(path="/jobs", handler=jobs.show),
+    Page(path="/jobs/{collection}", handler=jobs.show_collection),
+    _ask(path=_NEW_JOB, handler=job_edit.new),
+    _do(path=_NEW_JOB, handler=job_edit.create),
+    _ask(path=_COLLECTION_ACT, handler=job_acts.ask_of_collection),
+    _do(path=_COLLECTION_ACT, handler=job_acts.do_to_collection),
+    Page(path=_JOB, handler=job.show),
+    Page(path=f"{_JOB}/history", handler=job_history.show),
+    _ask(path=f"{_JOB}/edit", handler=job_edit.edit),
+    _do(path=f"{_JOB}/edit", handler=job_edit.change),
+    _ask(path=f"{_JOB}/do/{{act}}", handler=job_acts.ask),
+    _do(path=f"{_JOB}/do/{{act}}", handler=job_acts.do),
     Page(path="/audit", handler=audit.show),
     Page(path=sign_in.SIGN_IN, handler=sign_in.show, role=None),
     Page(path=sign_in.SIGN_IN, handler=sign_in.sign_in, method="POST", role=None),
