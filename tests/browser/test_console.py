@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.error import HTTPError
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.chromium import Desk, Sight, chromium, desk, until
+from tests.support.chromium import Desk, Sight, another_site, confirm, desk, until
 from tests.support.console_app import HOSTILE
-from tests.support.serve_command import environment
 
 PAGES = ("/", "/tasks", "/agents", "/supervisor", "/audit")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -37,34 +21,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
         for way in ("goes well", "fails", "broken", "waits", "sleeps") * 4:
             served.submit(way, attributes={"customer": "c9"})
         yield served
-
-
-@pytest.fixture
-def sight(browser: Browser, shop: Desk) -> Iterator[Sight]:
-    """A page that is checked for complaints and strangers when the test is over."""
-    context = browser.new_context()
-    sight = Sight(context.new_page(), shop.url)
-    yield sight
-    sight.check()
-    context.close()
-
-
-@pytest.fixture
-def page(sight: Sight) -> Page:
-    return sight.page
-
-
-def confirm(page: Page, button: str, *, reason: str = "a test", fields: dict[str, str] | None = None) -> str:
-    """Press a button, answer what it asks, and confirm; what it said before."""
-    page.get_by_role("button", name=button, exact=True).first.click()
-    dialog = page.locator("dialog[open]")
-    said = dialog.inner_text()
-    for label, value in (fields or {}).items():
-        dialog.get_by_label(label).fill(value)
-    dialog.get_by_label("Why?").fill(reason)
-    with page.expect_navigation():
-        dialog.locator("button.strong").click()
-    return said
 
 
 # How it looks
@@ -311,33 +267,12 @@ def test_no_page_of_another_site_frames_or_changes_anything(browser: Browser, sh
     context.close()
 
 
-@contextmanager
-def another_site(text: str) -> Iterator[str]:
-    """A page under another name of this machine, which for a browser is another site."""
-
-    class Site(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_args: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://localhost:{server.server_port}/"
-        server.shutdown()
-        thread.join()
-
-
 def test_with_tokens_one_signs_in_and_does_what_the_role_allows(browser: Browser, tmp_path: Path):
     with desk(tmp_path) as guarded:
         task = guarded.stopped("broken", "error")
-        tokens = {role: token(tmp_path, role) for role in ("read", "operate")}
+        tokens = {role: guarded.token(role) for role in ("read", "operate")}
         # The server has seen a store without tokens a moment ago: a page of that time would lose its stream.
-        until(partial(is_guarded, guarded, task))
+        until(guarded.is_guarded)
         for role, buttons in (("read", 0), ("operate", 1)):
             context = browser.new_context()
             sight = Sight(context.new_page(), guarded.url)
@@ -351,22 +286,3 @@ def test_with_tokens_one_signs_in_and_does_what_the_role_allows(browser: Browser
             sight.page.wait_for_url("**/sign-in")
             sight.check()
             context.close()
-
-
-def is_guarded(desk: Desk, task: str) -> bool:
-    try:
-        desk.state(task)
-    except HTTPError as refused:
-        return refused.code == HTTPStatus.UNAUTHORIZED
-    return False
-
-
-def token(folder: Path, role: str) -> str:
-    made = subprocess.run(
-        [sys.executable, "-m", "backstay", "tokens", "create", "--name", role, "--role", role, "--json"],
-        cwd=folder,
-        env=environment(BACKSTAY_STORE="sqlite:///desk.db"),
-        capture_output=True,
-        check=True,
-    )
-    return str(json.loads(made.stdout)["token"])

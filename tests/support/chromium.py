@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request as Asked
 from urllib.request import urlopen
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.support import console_app
-from tests.support.serve_command import serving
+from tests.support.serve_command import environment, serving
 
 QUIETLY = [
     "--no-sandbox",
@@ -47,7 +54,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Desk:
-    """A server of ``console_app``, as a program sees it."""
+    """A server, as a program sees it."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
@@ -77,11 +84,33 @@ class Desk:
         until(lambda: self.state(order) == state)
         return order
 
+    def token(self, role: str) -> str:
+        """A new token of this role: from then on everybody has to show one."""
+        made = subprocess.run(
+            [sys.executable, "-m", "backstay", "tokens", "create", "--name", role, "--role", role, "--json"],
+            cwd=self.folder,
+            env=environment(BACKSTAY_STORE="sqlite:///desk.db"),
+            capture_output=True,
+            check=True,
+        )
+        return str(json.loads(made.stdout)["token"])
+
+    def is_guarded(self) -> bool:
+        """Whether the server has seen that there is a token."""
+        try:
+            self.ask("GET", "/v1/alerts")
+        except HTTPError as refused:
+            return refused.code == HTTPStatus.UNAUTHORIZED
+        return False
+
 
 @contextmanager
-def desk(folder: Path) -> Iterator[Desk]:
-    shutil.copy(console_app.__file__, folder / "console_app.py")
-    with serving(folder, "console_app:app", "--store", "sqlite:///desk.db") as served:
+def desk(folder: Path, application: ModuleType = console_app) -> Iterator[Desk]:
+    """A server of an application whose module stands alone."""
+    assert application.__file__ is not None
+    name = Path(application.__file__).stem
+    shutil.copy(application.__file__, folder / f"{name}.py")
+    with serving(folder, f"{name}:app", "--store", "sqlite:///desk.db") as served:
         yield Desk(served.url, folder)
 
 
@@ -112,6 +141,40 @@ class Sight:
     def _asked(self, request: Request) -> None:
         if not request.url.startswith((self.url, "data:")):
             self.strangers.append(request.url)
+
+
+def confirm(page: Page, button: str, *, reason: str = "a test", fields: dict[str, str] | None = None) -> str:
+    """Press a button, answer what it asks, and confirm; what it said before."""
+    page.get_by_role("button", name=button, exact=True).first.click()
+    dialog = page.locator("dialog[open]")
+    said = dialog.inner_text()
+    for label, value in (fields or {}).items():
+        dialog.get_by_label(label).fill(value)
+    dialog.get_by_label("Why?").fill(reason)
+    with page.expect_navigation():
+        dialog.locator("button.strong").click()
+    return said
+
+
+@contextmanager
+def another_site(text: str) -> Iterator[str]:
+    """A page under another name of this machine, which for a browser is another site."""
+
+    class Site(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_args: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://localhost:{server.server_port}/"
+        server.shutdown()
+        thread.join()
 
 
 def until(holds: Callable[[], bool], *, within: float = PATIENCE_SECONDS) -> None:

@@ -31,8 +31,13 @@ async def show(visit: Visit) -> Response:
         about = f"job {'/'.join(collection.folded)} {name.casefold()}"
         return visit.live(lambda: _watched(visit, collection, name), about=about, every=LOOKED_AT_EVERY)
     part = await _part(visit, collection, name)
-    address = path_of(visit, collection, name)
-    return visit.page("job.html", name=name, address=f"{address}?", part=part, seen=visit.mark(part))
+    return visit.page(
+        "job.html",
+        name=name,
+        watched=f"{path_of(visit, collection, name)}?",
+        part=part,
+        seen=visit.mark(part),
+    )
 
 
 async def _watched(visit: Visit, collection: CollectionId, name: str) -> str | None:
@@ -66,7 +71,7 @@ async def _part(visit: Visit, collection: CollectionId, name: str) -> str:
         error_retries=None if error_action is None else retries(error_action, action.get("retryPolicy")),
         secrets=missing_secrets({"properties": job.definition}),
         upcoming=await _upcoming(visit, there.collection.id, job),
-        offers=offers(job, there.collection, path) if visit.may_operate else [],
+        offers=offers(visit, job, there.collection) if visit.may_operate else [],
         entries=entries,
         trail=trail,
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.responses import Response
 
-from backstay.console.job_places import collection_in, job_in, path_of
+from backstay.console.job_places import APART, collection_in, job_in, path_of
 from backstay.console.visits import Visit, moved, reason_in
 from backstay.domain.audit import Entry
 from backstay.domain.jobs import deciding
@@ -23,7 +24,6 @@ from backstay.web.problems import UNKNOWN_PATH, Refused
 TRAIL_MAX: Final = 10
 
 RUN: Final = "run"
-EDIT: Final = "edit"
 ENABLE: Final = "enable"
 DISABLE: Final = "disable"
 DELETE: Final = "delete"
@@ -109,15 +109,21 @@ COLLECTION_ACTS: Final[Mapping[str, CollectionAct]] = {
 }
 
 
-def offers(job: JobRecord, collection: Collection, path: str) -> list[Offer]:
+def offers(visit: Visit, job: JobRecord, collection: Collection) -> list[Offer]:
     """A button for each act that would not be refused."""
+    path, path_of_collection = path_of(visit, job.collection, job.name), path_of(visit, job.collection)
     acts = [RUN] if _is_let(lambda: deciding.check_may_run(collection, job)) else []
     if _is_let(lambda: deciding.check_open(job)):
         acts.append(DISABLE if job.state is JobState.ENABLED else ENABLE)
-    found = [Offer(act, JOB_ACTS[act].name, f"{path}/do/{act}") for act in [*acts, DELETE]]
+    pages = [
+        Offer(
+            "copy", "Copy", f"{path_of_collection}/{APART}/new?{urlencode({'like': job.name})}", is_page=True
+        )
+    ]
     if _is_let(lambda: deciding.check_open(job)):
-        found.insert(1, Offer(EDIT, "Edit", f"{path}/edit", is_page=True))
-    return found
+        pages = [Offer("edit", "Edit", f"{path}/edit", is_page=True), *pages]
+    questions = [Offer(act, JOB_ACTS[act].name, f"{path}/do/{act}") for act in [*acts, DELETE]]
+    return [*questions[:-1], *pages, questions[-1]]
 
 
 def _is_let(check: Callable[[], None]) -> bool:

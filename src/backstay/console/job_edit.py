@@ -7,6 +7,7 @@ stay as they are unless new ones are written.
 from __future__ import annotations
 
 from http import HTTPStatus
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -24,12 +25,14 @@ from backstay.domain.jobs.merging import Json, difference
 from backstay.domain.jobs.names import NAME_LENGTH_MAX, check_name
 from backstay.domain.jobs.records import CollectionId, JobRecord, JobState
 from backstay.domain.jobs.shapes import JOB
-from backstay.domain.recurrence import Frequency
+from backstay.domain.recurrence import Frequency, Timetable, read_timing
 from backstay.domain.recurrence.definition import WEEK_DAYS
-from backstay.errors import BackstayError, Conflict, InvalidInput, InvalidRequest, Unknown
+from backstay.errors import BackstayError, Conflict, InvalidInput, InvalidJob, InvalidRequest, Unknown
 
 UPCOMING: Final = 20
 
+#: The parameter that names a job to begin with.
+LIKE: Final = "like"
 #: The field that tells why a form was sent, and what it says when nothing is to be kept.
 WANTED: Final = "wanted"
 PREVIEW: Final = "preview"
@@ -57,15 +60,15 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 
 async def new(visit: Visit) -> Response:
     """An empty page; or one with what another job of the collection has, but for its secrets."""
-    filled = await visit.client.jobroom.filled(collection_in(visit))
-    fields = dict(_NEW)
-    if "like" in visit.query:
-        fields = fields_of((await _record(visit, filled.collection.id, visit.query["like"])).definition)
-    return _page(visit, filled.collection.id, fields, preview=await _new_preview(visit, fields))
-
-
-async def _record(visit: Visit, collection: CollectionId, name: str) -> JobRecord:
-    return await visit.client.jobroom.record(collection, check_name(name, "job"))
+    room, collection = visit.client.jobroom, collection_in(visit)
+    await room.collection(collection)  # Without it nothing could be made.
+    if LIKE not in visit.query:
+        # Nothing was typed yet that could be wrong.
+        preview = msgspec.structs.replace(await _new_preview(visit, _NEW), wrong=None)
+        return _page(visit, collection, _NEW, preview=preview)
+    job = await room.record(collection, check_name(visit.query[LIKE], "job"))
+    fields = fields_of(job.definition)
+    return _page(visit, collection, fields, preview=await _new_preview(visit, fields))
 
 
 async def create(visit: Visit) -> Response:
@@ -86,12 +89,12 @@ async def create(visit: Visit) -> Response:
 
 
 async def _new_preview(visit: Visit, fields: Fields) -> Preview:
-    room, collection = visit.client.jobroom, collection_in(visit)
+    room, collection, properties = visit.client.jobroom, collection_in(visit), {}
     try:
         properties = properties_of(fields)
         job = await room.previewed_put(collection, _NAMELESS, {"properties": {**properties, **_ENABLED}})
     except (InvalidRequest, Conflict) as error:
-        return _mistake(error)
+        return _mistake(visit, error, properties)
     return _seen(visit, job, is_disabled=_is_disabled(properties))
 
 
@@ -113,7 +116,7 @@ async def change(visit: Visit) -> Response:
         return await _previewed(visit, job.collection, await _change_preview(visit, job, fields), job=job)
     try:
         as_of = _as_of(fields)
-        if changed := _change(job, fields):
+        if changed := _change(job, properties_of(fields)):
             await visit.client.jobroom.patch_job(
                 job.collection, job.name, {"properties": changed}, as_of=as_of, reason=reason_in(fields)
             )
@@ -133,20 +136,20 @@ async def _open_job(visit: Visit) -> JobRecord:
     return job
 
 
-def _change(job: JobRecord, fields: Fields) -> Json:
-    """What of the properties is to become another. Raises InvalidRequest."""
-    before = properties_of(fields_of(job.definition))
-    return difference(before, properties_of(fields), JOB)
+def _change(job: JobRecord, wanted: Json) -> Json:
+    """What of its properties is to become another."""
+    return difference(properties_of(fields_of(job.definition)), wanted, JOB)
 
 
 async def _change_preview(visit: Visit, job: JobRecord, fields: Fields) -> Preview:
-    room = visit.client.jobroom
+    room, properties = visit.client.jobroom, {}
     try:
-        changed = _change(job, fields)
+        properties = properties_of(fields)
+        changed = _change(job, properties)
         document = {"properties": {**changed, **_ENABLED}}
         previewed = await room.previewed_patch(job.collection, job.name, document)
     except (InvalidRequest, Conflict) as error:
-        return _mistake(error)
+        return _mistake(visit, error, properties)
     return _seen(visit, previewed, is_disabled=_is_disabled({"state": job.state.value, **changed}))
 
 
@@ -175,10 +178,18 @@ def _is_disabled(properties: Json) -> bool:
     return str(properties.get("state") or "").lower() == JobState.DISABLED
 
 
-def _mistake(error: BackstayError) -> Preview:
+def _mistake(visit: Visit, error: BackstayError, properties: Json) -> Preview:
+    """What is wrong; and when it would run, if that much can be told."""
     if isinstance(error, Unknown):
         raise error
-    return Preview(wrong=str(error))
+    ports = visit.house.common.ports
+    try:
+        timing, now = read_timing(properties), ports.clock.now()
+        table = Timetable(timing, created=now, delay=ports.settings.job_immediately)
+    except InvalidJob:
+        return Preview(wrong=str(error))
+    upcoming = instants(islice(table.occurrences(), UPCOMING))
+    return Preview(wrong=str(error), when=table.describe() if properties else "", upcoming=upcoming)
 
 
 async def _previewed(

@@ -76,11 +76,9 @@ async def show_collection(visit: Visit) -> Response:
     return visit.page(
         "job_collection.html",
         name=collection.name,
-        address=_address(visit, collection, state, skip),
+        watched=_address(visit, collection, state, skip),
         part=part,
         seen=visit.mark(part),
-        states=list(JobState),
-        state=state,
         trail=trail.items,
     )
 
@@ -103,7 +101,9 @@ async def _part(visit: Visit, collection: CollectionId, state: JobState | None, 
         one=collection_row(filled, path_of(visit, there)),
         do=path_of(visit, there, APART),
         jobs=[job_row(job, partial(path_of, visit, there)) for job in jobs],
-        is_filtered=state is not None,
+        only=state,
+        by_state=[(one.value, _address(visit, there, one, 0)) for one in JobState],
+        everything=path_of(visit, there),
         first=_address(visit, there, state, 0) if skip else None,
         next=_address(visit, there, state, skip + PAGE_SIZE) if is_full else None,
     )

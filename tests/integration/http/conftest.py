@@ -16,6 +16,7 @@ from backstay.messaging.embedded import EmbeddedLog
 from backstay.messaging.stream import Log
 from backstay.store.base import Runnable, Store
 from backstay.testing.promises.holder import RUN_TIME, Holder, submitted
+from tests.support.console_pages import Browser
 from tests.support.databases import SqliteDatabase
 from tests.support.serving import Served, serving
 
@@ -83,6 +84,12 @@ def serve(store: Store, log: Log, app: App) -> Serve:
 async def served(serve: Serve) -> AsyncIterator[Served]:
     async with serve() as served:
         yield served
+
+
+@pytest.fixture
+def browser(served: Served) -> Browser:
+    """Somebody who looks at the console."""
+    return Browser(served)
 
 
 @pytest.fixture
