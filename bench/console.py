@@ -1,6 +1,6 @@
 """What the console costs on a store with a million tasks: how long each page takes, and an open overview.
 
-On SQLite. The server has the role api alone, so that what is pending stays so.
+On SQLite, with 100,000 jobs beside the tasks. The server has the role api alone, so that what is pending stays so.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ import msgspec
 
 from bench.bulk import bulk, finished, pending, stopped
 from bench.databases import SQLITE, sqlite
+from bench.many_jobs import COLLECTION, JOB, fill_with_jobs
 from bench.options import Options
 from bench.progress import say
 from bench.usage import cpu_seconds
 
 TASKS: Final = 1_000_000
 SHORT_TASKS: Final = 1_000
+JOBS: Final = 100_000
+SHORT_JOBS: Final = 2_000
 CALLS: Final = 20
 SHORT_CALLS: Final = 2
 SECONDS: Final = 30.0
@@ -48,6 +51,12 @@ PAGES: Final = (
     "/tasks?before=1h",
     "/agents",
     "/supervisor",
+    "/jobs",
+    f"/jobs/{COLLECTION}",
+    f"/jobs/{COLLECTION}/{JOB}",
+    f"/jobs/{COLLECTION}/{JOB}/history",
+    f"/jobs/{COLLECTION}/{JOB}/history?status=postponed",
+    f"/jobs/{COLLECTION}/{JOB}/edit",
     "/audit",
 )
 
@@ -70,6 +79,7 @@ def measure(_stores: Sequence[str], options: Options) -> Iterator[ConsoleCost]:
         url = database.new_store()
         say(f"    {tasks:,} tasks")
         _fill(url, tasks)
+        fill_with_jobs(url, SHORT_JOBS if options.short else JOBS)
         with _server(url) as (process, address):
             task = _a_task_with_steps(address)
             for page in (*PAGES, task):
