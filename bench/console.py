@@ -1,6 +1,7 @@
 """What the console costs on a store with a million tasks: how long each page takes, and an open overview.
 
-On SQLite, with 100,000 jobs beside the tasks. The server has the role api alone, so that what is pending stays so.
+On SQLite, with 100,000 jobs beside the tasks. The server has the role api alone, so that what is pending
+stays so.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ LIKE: Final = "like"
 WANTED: Final = "wanted"
 PREVIEW: Final = "preview"
 
-#: A job that is previewed has no name yet, and needs one to be judged.
+#: A job that has no name yet needs one to be judged.
 _NAMELESS: Final = "job"
 _NEW: Final[Fields] = {"what": "request", "frequency": "day", "interval": "1"}
 _ENABLED: Final = {"state": JobState.ENABLED.value}
@@ -92,7 +92,8 @@ async def _new_preview(visit: Visit, fields: Fields) -> Preview:
     room, collection, properties = visit.client.jobroom, collection_in(visit), {}
     try:
         properties = properties_of(fields)
-        job = await room.previewed_put(collection, _NAMELESS, {"properties": {**properties, **_ENABLED}})
+        name = fields.get("name", "").strip() or _NAMELESS
+        job = await room.previewed_put(collection, name, {"properties": {**properties, **_ENABLED}})
     except (InvalidRequest, Conflict) as error:
         return _mistake(visit, error, properties)
     return _seen(visit, job, is_disabled=_is_disabled(properties))

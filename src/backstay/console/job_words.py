@@ -99,7 +99,7 @@ def when(job: JobRecord) -> str:
     try:
         return Timetable(read_timing(job.definition), created=job.created_at).describe()
     except InvalidJob as error:  # Another release may have written it.
-        return f"nobody knows: {error}"
+        return f"at times that nobody can read: {error}"
 
 
 def retries(action: Json, *given: Json | None) -> str:
