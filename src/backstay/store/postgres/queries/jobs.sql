@@ -16,9 +16,9 @@ task.state IN ('pending', 'processing', 'waiting', 'undoing')
 {schema}.job JOIN {schema}.job_collection AS collection ON collection.key = job.collection_key
 
 -- name: history_columns
-number, action, status, expected_at, started_at, ended_at, ended_at, message, retry, repeat, instants, generation, at, by_hand
+number, action, status, expected_at, started_at, ended_at, message, retry, repeat, instants, generation, at, by_hand
 
-
+-- name: find_collection
 SELECT {collection_columns} FROM {schema}.job_collection AS collection
  WHERE subscription_folded = :subscription AND resource_group_folded = :resource_group AND name_folded = :name;
 
