@@ -64,8 +64,9 @@ async def _one(url: str) -> None:
     await calendar.open(now)
     job = await calendar.put(JOB, _PROPERTIES, now=now)
     occurrence = Occurrence(job_key=job.key, uid=job.uid, generation=job.generation, at=now, number=1)
-    instants = {"expected_at": now, "started_at": now, "ended_at": now}
-    entry = HistoryEntry(status=EntryStatus.COMPLETED, message="OK " * 100, **instants)
+    entry = HistoryEntry(
+        status=EntryStatus.COMPLETED, expected_at=now, started_at=now, ended_at=now, message="OK " * 100
+    )
     await store.jobs.record([Attempt(occurrence=occurrence, entry=entry)], now=now)
     await store.close()
 

@@ -53,7 +53,8 @@ def difference(kept: Mapping[str, Any], wanted: Mapping[str, Any], shape: Shape)
     """
     sent: Json = dict.fromkeys(name for name in kept if name not in wanted)
     for name, value in wanted.items():
-        before, inner = kept.get(name), shape.members[name]
+        before: Any = kept.get(name)
+        inner = shape.members[name]
         if name in kept and jsontext.written(before) == jsontext.written(value):
             continue
         are_objects = isinstance(before, dict) and isinstance(value, dict)
