@@ -16,9 +16,9 @@ from backstay.messaging.embedded import EmbeddedLog
 from backstay.messaging.stream import Log
 from backstay.store.base import Runnable, Store
 from backstay.testing.promises.holder import RUN_TIME, Holder, submitted
-from tests.support.console_pages import Browser
 from tests.support.databases import SqliteDatabase
 from tests.support.serving import Served, serving
+from tests.support.visiting import Browser
 
 RUNS = (Runnable("order", 1, RUN_TIME),)
 
@@ -88,7 +88,6 @@ async def served(serve: Serve) -> AsyncIterator[Served]:
 
 @pytest.fixture
 def browser(served: Served) -> Browser:
-    """Somebody who looks at the console."""
     return Browser(served)
 
 

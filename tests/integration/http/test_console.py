@@ -18,8 +18,10 @@ from backstay.domain.step import Failure
 from backstay.testing.promises.holder import Holder
 from backstay.testing.records import let_go
 from tests.integration.http.conftest import held
-from tests.support.console_pages import FORM, HOSTILE, Browser, text_of
 from tests.support.serving import Served
+from tests.support.visiting import FORM, Browser, text_of
+
+HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>\"'{{ 7 * 7 }}"
 
 
 @pytest.fixture

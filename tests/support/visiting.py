@@ -1,4 +1,4 @@
-"""The pages of the console, as a browser without scripts asks for them."""
+"""Somebody who asks for pages of the console as a browser without scripts does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 from tests.support.serving import Answer, Served
 
-HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>\"'{{ 7 * 7 }}"
 FORM = {"Content_Type": "application/x-www-form-urlencoded"}
 
 
