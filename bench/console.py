@@ -1,6 +1,7 @@
 """What the console costs on a store with a million tasks: how long each page takes, and an open overview.
 
-On SQLite. The server has the role api alone, so that what is pending stays so, and nobody reads the streams.
+On SQLite, with 100,000 jobs, streams and queues beside the tasks. The server has the role api alone, so that
+what is pending stays so, and nobody reads the streams.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from backstay import App, Event
 from bench.bulk import bulk, finished, pending, stopped
 from bench.databases import SQLITE, sqlite
 from bench.load import in_fresh_loop
+from bench.many_jobs import COLLECTION, JOB, fill_with_jobs
 from bench.options import Options
 from bench.progress import say
 from bench.usage import cpu_seconds
@@ -30,6 +32,8 @@ from tests.support.running import eventually
 
 TASKS: Final = 1_000_000
 SHORT_TASKS: Final = 1_000
+JOBS: Final = 100_000
+SHORT_JOBS: Final = 2_000
 CALLS: Final = 20
 SHORT_CALLS: Final = 2
 SECONDS: Final = 30.0
@@ -63,6 +67,12 @@ PAGES: Final = (
     f"/streams/{STREAM}",
     "/queues",
     f"/queues/{QUEUE}",
+    "/jobs",
+    f"/jobs/{COLLECTION}",
+    f"/jobs/{COLLECTION}/{JOB}",
+    f"/jobs/{COLLECTION}/{JOB}/history",
+    f"/jobs/{COLLECTION}/{JOB}/history?status=postponed",
+    f"/jobs/{COLLECTION}/{JOB}/edit",
     "/audit",
 )
 
@@ -86,6 +96,7 @@ def measure(_stores: Sequence[str], options: Options) -> Iterator[ConsoleCost]:
         say(f"    {tasks:,} tasks")
         _fill(url, tasks)
         in_fresh_loop(_fill_streams_and_queues(url, tasks // 10))
+        fill_with_jobs(url, SHORT_JOBS if options.short else JOBS)
         with _server(url) as (process, address):
             task = _a_task_with_steps(address)
             for page in (*PAGES, task):

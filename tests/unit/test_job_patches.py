@@ -9,7 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from backstay.domain.jobs import deciding
+from backstay.domain.jobs.merging import difference, merged
+from backstay.domain.jobs.planning import upcoming
 from backstay.domain.jobs.records import JobRecord, JobState
+from backstay.domain.jobs.shapes import JOB
 from backstay.errors import InvalidJob, JobForbids
 from tests.support.job_documents import BASIC, HTTP, QUEUE, SERVICE_BUS, body, http, written
 from tests.support.job_records import COLLECTION, NOON, RULES
@@ -25,6 +28,76 @@ def patched(job: JobRecord, now: datetime = NOON, **properties: Any) -> JobRecor
 
 def put(job: JobRecord, document: Any, now: datetime = NOON) -> JobRecord:
     return written(document, job=job, jobs=1, now=now)
+
+
+# The change that makes one of the other
+
+BEFORE = {
+    "action": {
+        "type": "Http",
+        "request": {"uri": "http://a", "method": "GET", "headers": {"A": "b", "C": "d"}},
+    },
+    "recurrence": {"frequency": "day", "schedule": {"hours": [1], "minutes": [0]}},
+    "overlap": "skip",
+}
+
+
+@pytest.mark.parametrize(
+    ("after", "sent"),
+    [
+        (BEFORE, {}),
+        ({**BEFORE, "overlap": "allow"}, {"overlap": "allow"}),
+        ({**BEFORE, "catchUp": "all"}, {"catchUp": "all"}),
+        ({name: BEFORE[name] for name in ("action", "overlap")}, {"recurrence": None}),
+        (
+            {**BEFORE, "recurrence": {"frequency": "day", "schedule": {"hours": [1, 2]}}},
+            {"recurrence": {"schedule": {"hours": [1, 2], "minutes": None}}},
+        ),
+        (
+            {
+                **BEFORE,
+                "action": {**HTTP, "request": {"uri": "http://a", "method": "GET", "headers": {"a": "b"}}},
+            },
+            {"action": {"request": {"headers": {"a": "b", "C": None}}}},
+        ),
+        (
+            {**BEFORE, "action": {"type": "Workflow", "workflow": {"name": "w", "input": True}}},
+            {
+                "action": {
+                    "type": "Workflow",
+                    "request": None,
+                    "workflow": {"name": "w", "input": True},
+                }
+            },
+        ),
+    ],
+)
+def test_the_difference_of_two_documents_is_what_makes_one_of_the_other(after: Any, sent: Any):
+    assert difference(BEFORE, after, JOB) == sent
+    assert merged(BEFORE, sent, JOB) == after
+
+
+def test_values_that_python_takes_for_the_same_are_different():
+    kept, wanted = ({"action": {"workflow": {"name": "w", "input": one}}} for one in (1, True))
+
+    assert difference(kept, wanted, JOB) == {"action": {"workflow": {"input": True}}}
+
+
+def test_a_secret_stays_where_it_is_while_what_is_beside_it_changes():
+    job = written(http(authentication=BASIC))
+    before = job.definition
+    authentication = {"type": "Basic", "username": "somebody else"}
+    wanted = {
+        "action": {
+            **before["action"],
+            "request": {**before["action"]["request"], "authentication": authentication},
+        }
+    }
+
+    found = patched(job, **difference(before, wanted, JOB))
+
+    assert found.secrets == {PASSWORD: "hunter2"}
+    assert found.definition["action"]["request"]["authentication"]["username"] == "somebody else"
 
 
 # What is kept
@@ -333,3 +406,20 @@ def test_a_job_that_is_over_can_only_be_deleted(state):
         put(job, body())
     with pytest.raises(JobForbids):
         deciding.check_may_run(COLLECTION, job)
+
+
+# What comes next
+
+
+def test_what_comes_next_is_told_as_far_as_the_job_goes():
+    start = NOON + timedelta(hours=1)
+    job = written(body(startTime="2030-01-01T13:00:00Z", recurrence={"frequency": "hour", "count": 3}))
+    later = replace(job, next_at=start + timedelta(hours=1), fired_at=start, occurrences=1)
+
+    def told(job: JobRecord, limit: int = 20) -> list[datetime]:
+        return upcoming(job, delay=RULES.immediately, limit=limit)
+
+    assert told(job) == [start, start + timedelta(hours=1), start + timedelta(hours=2)]
+    assert told(job, limit=1) == [start]
+    assert told(later) == [start + timedelta(hours=1), start + timedelta(hours=2)]
+    assert told(patched(job, state="Disabled")) == []

@@ -12,6 +12,11 @@ from backstay.console import (
     agents,
     audit,
     dials,
+    job,
+    job_acts,
+    job_edit,
+    job_history,
+    jobs,
     moves,
     overview,
     queue,
@@ -51,6 +56,7 @@ NAVIGATION: Final = (
     Door("/supervisor", "Supervisor"),
     Door("/streams", "Streams"),
     Door("/queues", "Queues"),
+    Door("/jobs", "Jobs"),
     Door("/audit", "Audit"),
 )
 
@@ -70,6 +76,9 @@ _EVENTS: Final = "/streams/{name}/do/resubmit"
 _LETTER: Final = "/queues/{name}/dead/{id}"
 _LETTERS: Final = "/queues/{name}/do/{act}"
 _DIAL: Final = f"{dials.PATH}/{{name}}/turn"
+_NEW_JOB: Final = "/jobs/{collection}/-/new"
+_COLLECTION_ACT: Final = "/jobs/{collection}/-/do/{act}"
+_JOB: Final = "/jobs/{collection}/{job}"
 
 PAGES: Final = (
     Page(path="/", handler=overview.show),
@@ -104,6 +113,18 @@ PAGES: Final = (
     _do(path=f"{_LETTER}/do/{{act}}", handler=queue.do),
     _ask(path=_LETTERS, handler=queue.ask_of_all),
     _do(path=_LETTERS, handler=queue.do_to_all),
+    Page(path="/jobs", handler=jobs.show),
+    Page(path="/jobs/{collection}", handler=jobs.show_collection),
+    _ask(path=_NEW_JOB, handler=job_edit.new),
+    _do(path=_NEW_JOB, handler=job_edit.create),
+    _ask(path=_COLLECTION_ACT, handler=job_acts.ask_of_collection),
+    _do(path=_COLLECTION_ACT, handler=job_acts.do_to_collection),
+    Page(path=_JOB, handler=job.show),
+    Page(path=f"{_JOB}/history", handler=job_history.show),
+    _ask(path=f"{_JOB}/edit", handler=job_edit.edit),
+    _do(path=f"{_JOB}/edit", handler=job_edit.change),
+    _ask(path=f"{_JOB}/do/{{act}}", handler=job_acts.ask),
+    _do(path=f"{_JOB}/do/{{act}}", handler=job_acts.do),
     Page(path="/audit", handler=audit.show),
     Page(path=dials.PATH, handler=dials.show),
     _ask(path=_DIAL, handler=dials.ask),

@@ -63,8 +63,8 @@ def _wanted(visit: Visit) -> TaskFilter:
         # Errors are looked for where there are some.
         states=(TaskState.ERROR,) if "error" in asked else _states(asked.get("state")),
         workflow=asked.get("workflow"),
-        created_after=_instant("after", asked.get("after"), now=now),
-        created_before=_instant("before", asked.get("before"), now=now),
+        created_after=instant_in("after", asked.get("after"), now=now),
+        created_before=instant_in("before", asked.get("before"), now=now),
         attribute=_attribute(asked.get("attribute")),
         before=number_in(asked, "cursor"),
         limit=PAGE_SIZE,
@@ -88,7 +88,7 @@ def _attribute(written: str | None) -> tuple[str, str] | None:
     return name, value
 
 
-def _instant(name: str, written: str | None, *, now: datetime) -> datetime | None:
+def instant_in(name: str, written: str | None, *, now: datetime) -> datetime | None:
     """An instant, in UTC unless it says otherwise, or a duration that counts back from now."""
     if written is None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,7 @@ from backstay.domain.jobs.records import (
     JobRecord,
     JobState,
     Occurrence,
+    Origin,
     Outcome,
     Overlap,
     Quota,
@@ -188,6 +189,7 @@ class JobShape(Shape):
             retry=row[7],
             repeat=row[8],
             instants=row[9],
+            origin=None if row[11] is None else Origin(row[10], self._instant(row[11]), bool(row[12])),
         )
 
 
@@ -200,6 +202,16 @@ def trimmed(changed: Iterable[tuple[Kept, int]], shape: JobShape) -> tuple[list[
         if kept.entries > history_max:
             excess.append((kept.job.key, kept.entries - history_max))
     return rows, excess
+
+
+def places_values(ids: Sequence[CollectionId]) -> Values:
+    """The parameters of ``count_jobs_of``: what stands in the same place of each list belongs together."""
+    folded = [one.folded for one in ids]
+    return {
+        "subscriptions": [subscription for subscription, _, _ in folded],
+        "resource_groups": [resource_group for _, resource_group, _ in folded],
+        "names": [name for _, _, name in folded],
+    }
 
 
 def place_values(id: CollectionId) -> Values:

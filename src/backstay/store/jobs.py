@@ -141,6 +141,9 @@ class Jobs(Protocol):
 
     # Jobs
 
+    async def job_numbers(self, collections: Sequence[CollectionId]) -> list[int]:
+        """How many jobs each of them has; none, if it is not there."""
+
     async def job(self, collection: CollectionId, name: str) -> JobRecord:
         """Raises UnknownCollection, UnknownJob."""
 
@@ -219,10 +222,15 @@ class Jobs(Protocol):
         *,
         status: EntryStatus | None = None,
         action: ActionName | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         skip: int = 0,
         limit: int,
     ) -> list[HistoryEntry]:
-        """Newest first by their start, then by their number."""
+        """Newest first by their start, then by their number; those that began from ``since`` to ``until``.
+
+        An entry that is no gap comes with the occurrence that it is of.
+        """
 
     async def close_stranded(self, *, now: datetime, limit: int) -> int:
         """End jobs whose last occurrence came to no end of its own, so many at most; how many that were.

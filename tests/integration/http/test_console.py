@@ -220,6 +220,8 @@ async def test_who_may_only_look_is_offered_nothing_and_refused_everything(serve
                 name="stock",
                 act="pause",
                 workflow="order",
+                collection="night",
+                job="health",
             )
             answer = (
                 await browser.get(path) if page_.method == "GET" else await browser.post(path, proof=proof)

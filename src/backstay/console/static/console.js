@@ -13,6 +13,10 @@
   });
 
   document.body.addEventListener("htmx:responseError", (event) => {
+    // What is typed stays where it is, even if nobody can say what would come of it.
+    if (event.detail.elt.closest("[data-quiet]")) {
+      return;
+    }
     // Whatever is wrong, the page itself says it, or has people sign in.
     window.location.assign(event.detail.pathInfo.finalRequestPath);
   });

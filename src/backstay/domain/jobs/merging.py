@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from backstay.domain import jsontext
 from backstay.domain.jobs.shapes import TEXTS, Shape
 from backstay.errors import InvalidJob
 
@@ -43,6 +44,33 @@ def merged(kept: Mapping[str, Any], sent: Mapping[str, Any], shape: Shape) -> Js
         else:
             whole[name] = value
     return whole
+
+
+def difference(kept: Mapping[str, Any], wanted: Mapping[str, Any], shape: Shape) -> Json:
+    """What has to be sent so that ``kept`` becomes ``wanted``; both are spelled already.
+
+    What is the same in both is not said, so that whatever lies beside it in what is really kept stays there.
+    """
+    sent: Json = dict.fromkeys(name for name in kept if name not in wanted)
+    for name, value in wanted.items():
+        before: Any = kept.get(name)
+        inner = shape.members[name]
+        if name in kept and jsontext.written(before) == jsontext.written(value):
+            continue
+        are_objects = isinstance(before, dict) and isinstance(value, dict)
+        if isinstance(inner, Shape) and are_objects:
+            sent[name] = difference(before, value, inner)
+        elif inner is TEXTS and are_objects:
+            sent[name] = _different_texts(before, value)
+        else:
+            sent[name] = value
+    return sent
+
+
+def _different_texts(kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
+    again = {name.casefold() for name in wanted}
+    gone = dict.fromkeys(name for name in kept if name.casefold() not in again)
+    return gone | {name: value for name, value in wanted.items() if kept.get(name) != value}
 
 
 def _merged_texts(kept: Mapping[str, Any], sent: Mapping[str, Any]) -> Json:

@@ -35,6 +35,21 @@ def continued(job: JobRecord, document: JobDocument, *, delay: timedelta, now: d
     return _arranged(job, document.state, _due(job, table, delay=delay, now=now))
 
 
+def upcoming(job: JobRecord, *, delay: timedelta, limit: int) -> list[datetime]:
+    """The next instants, as if each occurrence started when it is due.
+
+    Of a job that is not enabled there are none.
+    """
+    table = Timetable(read_timing(job.definition), created=job.created_at, delay=delay)
+    found: list[datetime] = []
+    due, ran = job.next_at, job.occurrences
+    while due is not None and len(found) < limit:
+        found.append(due)
+        ran += 1
+        due = table.next_after(due, ran=ran)
+    return found
+
+
 def _due(job: JobRecord, table: Timetable, *, delay: timedelta, now: datetime) -> datetime | None:
     """The next instant that is not past: what a job has missed while it was disabled, it has missed."""
     if table.drifts and job.fired_at is not None and job.created_at < now:

@@ -177,8 +177,21 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def task_id(self) -> str:
         """At most one task is ever created for it: an id is accepted once."""
-        asked = ":run" if self.by_hand else ""
-        return f"job:{self.uid}:{self.generation}:{micros(self.at)}{asked}"
+        return task_id_of(self.uid, Origin(self.generation, self.at, self.by_hand))
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Which occurrence of its job an entry of the history is of."""
+
+    generation: int
+    at: datetime
+    by_hand: bool = False
+
+
+def task_id_of(uid: str, origin: Origin) -> str:
+    """The id of the task of an occurrence."""
+    asked = ":run" if origin.by_hand else ""
+    return f"job:{uid}:{origin.generation}:{micros(origin.at)}{asked}"
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,3 +211,5 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     repeat: int = 0
     # Instants that a gap is about.
     instants: int = 1
+    # As the store gives it back. None: a gap, for which nothing was started.
+    origin: Origin | None = None

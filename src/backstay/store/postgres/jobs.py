@@ -22,6 +22,7 @@ from backstay.store.base import Changes
 from backstay.store.firing import Firings, fire_all
 from backstay.store.gathering import Gathering
 from backstay.store.job_changes import decided_collection, decided_job, job_of
+from backstay.store.job_rows import places_values
 from backstay.store.jobs import (
     HISTORY_MAX,
     Attempt,
@@ -123,6 +124,12 @@ class PostgresJobs:
         await self._session().write(operation)
 
     # Jobs
+
+    async def job_numbers(self, collections: Sequence[CollectionId]) -> list[int]:
+        values = places_values(collections)
+        return [
+            row[0] for row in await self._session().read(lambda tables: tables.run("count_jobs_of", **values))
+        ]
 
     async def job(self, collection: CollectionId, name: str) -> JobRecord:
         async def look(tables: Tables) -> JobRecord:
@@ -237,10 +244,20 @@ class PostgresJobs:
         *,
         status: EntryStatus | None = None,
         action: ActionName | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         skip: int = 0,
         limit: int,
     ) -> list[HistoryEntry]:
-        wanted = {"job_key": job_key, "status": status, "action": action, "skip": skip, "limit": limit}
+        wanted = {
+            "job_key": job_key,
+            "status": status,
+            "action": action,
+            "since": since,
+            "until": until,
+            "skip": skip,
+            "limit": limit,
+        }
         rows = await self._session().read(lambda tables: tables.run("list_history", **wanted))
         return [SHAPE.history_entry(row) for row in rows]
 

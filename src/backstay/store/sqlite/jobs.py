@@ -23,6 +23,7 @@ from backstay.store.base import Changes
 from backstay.store.firing import Firings, fire_all
 from backstay.store.gathering import Gathering
 from backstay.store.job_changes import decided_collection, decided_job, job_of
+from backstay.store.job_rows import places_values
 from backstay.store.jobs import (
     HISTORY_MAX,
     Attempt,
@@ -35,6 +36,7 @@ from backstay.store.jobs import (
     Resealed,
 )
 from backstay.store.recording import Asked
+from backstay.store.rows import as_json
 from backstay.store.sealing import FIRST, Opened, deciding_job, deciding_run
 from backstay.store.sqlite.jobs_moving import (
     SHAPE,
@@ -117,6 +119,14 @@ class SqliteJobs:
         await self._session().write(operation)
 
     # Jobs
+
+    async def job_numbers(self, collections: Sequence[CollectionId]) -> list[int]:
+        values = {name: as_json(some) for name, some in places_values(collections).items()}
+
+        def look(tables: Tables) -> list[int]:
+            return [number for (number,) in tables.run("count_jobs_of", **values).fetchall()]
+
+        return await self._session().read(look)
 
     async def job(self, collection: CollectionId, name: str) -> JobRecord:
         def look(tables: Tables) -> JobRecord:
@@ -233,10 +243,20 @@ class SqliteJobs:
         *,
         status: EntryStatus | None = None,
         action: ActionName | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         skip: int = 0,
         limit: int,
     ) -> list[HistoryEntry]:
-        wanted = {"job_key": job_key, "status": status, "action": action, "skip": skip, "limit": limit}
+        wanted = {
+            "job_key": job_key,
+            "status": status,
+            "action": action,
+            "since": SHAPE.stored(since),
+            "until": SHAPE.stored(until),
+            "skip": skip,
+            "limit": limit,
+        }
         return await self._session().read(
             lambda tables: [
                 SHAPE.history_entry(row) for row in tables.run("list_history", **wanted).fetchall()

@@ -57,6 +57,17 @@ class CollectingPromises(CalendarPromises):
         assert await found("sub", skip=1, limit=2) == ["z", "A"]
         assert await found("nobody") == []
 
+    async def test_jobs_are_counted_by_collection_in_the_order_in_which_that_is_asked(
+        self, store: Store, calendar: Calendar
+    ) -> None:
+        await calendar.collect("Two")
+        for name, into in [("a", "two"), ("b", "two"), ("c", "jc")]:
+            await calendar.put(name, into=into)
+        asked = [an_id("TWO"), an_id("two", group="other"), an_id(), an_id("nowhere"), an_id("two")]
+
+        assert await store.jobs.job_numbers(asked) == [2, 0, 1, 0, 2]
+        assert await store.jobs.job_numbers([]) == []
+
     async def test_who_decides_about_a_collection_sees_it_its_jobs_and_the_others(
         self, calendar: Calendar, store: Store, clock: ManualClock
     ) -> None:

@@ -6,7 +6,14 @@ import asyncio
 
 import pytest
 
-from backstay.domain.jobs.records import ActionName, Counters, EntryStatus, JobState
+from backstay.domain.jobs.records import (
+    ActionName,
+    Counters,
+    EntryStatus,
+    JobState,
+    Origin,
+    task_id_of,
+)
 from backstay.errors import UnknownJob
 from backstay.store.base import Store
 from backstay.store.job_rows import ENTRY_MESSAGE_LENGTH_MAX
@@ -33,7 +40,9 @@ class JobHistoryPromises(CalendarPromises):
         assert await calendar.record(attempt) == [True]
 
         [entry] = await calendar.history(before)
-        assert entry == replace(attempt.entry, number=entry.number)
+        origin = Origin(before.generation, attempt.occurrence.at)
+        assert entry == replace(attempt.entry, number=entry.number, origin=origin)
+        assert task_id_of(before.uid, origin) == attempt.occurrence.task_id
         after = await calendar.job()
         assert after.counters == Counters(executions=1)
         assert after.last_execution_at == attempt.entry.started_at
@@ -100,6 +109,9 @@ class JobHistoryPromises(CalendarPromises):
 
         assert answers == [True, True]
         assert (await calendar.job()).counters == Counters(executions=2)
+        by_hand, by_itself = await calendar.history(job)
+        assert by_hand.origin == Origin(job.generation, occurrence.at, by_hand=True)
+        assert by_itself.origin == Origin(job.generation, occurrence.at)
 
     async def test_an_earlier_generation_is_in_the_history_and_counts_no_more(
         self, calendar: Calendar
@@ -288,6 +300,10 @@ class JobHistoryPromises(CalendarPromises):
             "m9"
         ]
         assert await calendar.messages(job, status=EntryStatus.POSTPONED) == []
+        newest = (await calendar.history(job))[0].started_at
+        assert await calendar.messages(job, since=newest) == ["m2"]
+        assert await calendar.messages(job, since=newest - SECOND, until=newest) == ["m1"]
+        assert await calendar.messages(job, until=newest - SECOND, action=ActionName.MAIN) == ["m0", "m9"]
 
     async def test_a_message_is_kept_as_far_as_it_can_be(self, calendar: Calendar) -> None:
         await calendar.put()

@@ -16,7 +16,7 @@ task.state IN ('pending', 'processing', 'waiting', 'undoing')
 {schema}.job JOIN {schema}.job_collection AS collection ON collection.key = job.collection_key
 
 -- name: history_columns
-number, action, status, expected_at, started_at, ended_at, message, retry, repeat, instants
+number, action, status, expected_at, started_at, ended_at, message, retry, repeat, instants, generation, at, by_hand
 
 -- name: find_collection
 SELECT {collection_columns} FROM {schema}.job_collection AS collection
@@ -65,6 +65,16 @@ SELECT {standing_columns}, job.definition FROM {jobs_of}
 
 -- name: count_jobs
 SELECT count(*) FROM {schema}.job WHERE collection_key = :collection_key;
+
+-- name: count_jobs_of
+-- Of each of these collections, in their order; none of one that is not there.
+SELECT (SELECT count(*) FROM {schema}.job_collection AS collection
+          JOIN {schema}.job ON job.collection_key = collection.key
+         WHERE collection.subscription_folded = one.subscription
+           AND collection.resource_group_folded = one.resource_group AND collection.name_folded = one.name)
+  FROM unnest(:subscriptions::text[], :resource_groups::text[], :names::text[])
+       WITH ORDINALITY AS one (subscription, resource_group, name, place)
+ ORDER BY place;
 
 -- name: list_jobs
 SELECT {standing_columns}, job.definition FROM {jobs_of}
@@ -188,6 +198,7 @@ DELETE FROM {schema}.job_history
 SELECT {history_columns} FROM {schema}.job_history
  WHERE job_key = :job_key AND EXISTS (SELECT 1 FROM {schema}.job WHERE key = :job_key)
    AND (:status::text IS NULL OR status = :status) AND (:action::text IS NULL OR action = :action)
+   AND (:since::timestamptz IS NULL OR started_at >= :since) AND (:until::timestamptz IS NULL OR started_at < :until)
  ORDER BY started_at DESC, number DESC LIMIT :limit OFFSET :skip;
 
 -- name: stranded_jobs

@@ -16,7 +16,7 @@ task.state IN ('pending', 'processing', 'waiting', 'undoing')
 job CROSS JOIN job_collection AS collection ON collection.key = job.collection_key
 
 -- name: history_columns
-number, action, status, expected_at, started_at, ended_at, message, retry, repeat, instants
+number, action, status, expected_at, started_at, ended_at, message, retry, repeat, instants, generation, at, by_hand
 
 -- name: find_collection
 SELECT {collection_columns} FROM job_collection AS collection
@@ -62,6 +62,14 @@ SELECT {standing_columns}, job.definition FROM {jobs_of}
 
 -- name: count_jobs
 SELECT count(*) FROM job WHERE collection_key = :collection_key;
+
+-- name: count_jobs_of
+-- Of each of these collections, in their order; none of one that is not there.
+SELECT (SELECT count(*) FROM job_collection AS collection CROSS JOIN job ON job.collection_key = collection.key
+         WHERE collection.subscription_folded = one.value
+           AND collection.resource_group_folded = :resource_groups ->> one.key
+           AND collection.name_folded = :names ->> one.key)
+  FROM json_each(:subscriptions) AS one ORDER BY one.key;
 
 -- name: list_jobs
 SELECT {standing_columns}, job.definition FROM {jobs_of}
@@ -169,6 +177,7 @@ DELETE FROM job_history
 SELECT {history_columns} FROM job_history
  WHERE job_key = :job_key AND EXISTS (SELECT 1 FROM job WHERE key = :job_key)
    AND (:status IS NULL OR status = :status) AND (:action IS NULL OR action = :action)
+   AND (:since IS NULL OR started_at >= :since) AND (:until IS NULL OR started_at < :until)
  ORDER BY started_at DESC, number DESC LIMIT :limit OFFSET :skip;
 
 -- name: stranded_jobs
