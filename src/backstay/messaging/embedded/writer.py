@@ -66,6 +66,8 @@ class Writer:
         self._batches = Batches(tables, self._transaction, self._boundary)
         self._wake = threading.Event()
         self._asleep = False
+        # It will be called when the event loop turns.
+        self._calling = False
         self._closing = False
         self._others = Others(self._connection)
         self._loop = asyncio.get_running_loop()
@@ -84,8 +86,10 @@ class Writer:
             raise self._closed()
         self._room.take(len(append.events), append.bytes)
         self._appends.append(append)
-        if self._asleep:
-            self._call()
+        if self._asleep and not self._calling:
+            # Whatever else comes in this turn of the event loop goes into the same commit.
+            self._calling = True
+            self._loop.call_soon(self._call_for_all)
 
     async def call(self, operation: Callable[[Tables], Result], *, within: bool = True) -> Result:
         """Run ``operation``, within a transaction unless told otherwise; its result or error comes back."""
@@ -108,6 +112,10 @@ class Writer:
 
     def _closed(self) -> Closed:
         return Closed(f"{self._path.name} is closed")
+
+    def _call_for_all(self) -> None:
+        self._calling = False
+        self._call()
 
     def _call(self) -> None:
         if self._asleep:
