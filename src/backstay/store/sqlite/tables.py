@@ -100,7 +100,9 @@ class Tables:
 
     def write(self, document: Document) -> None:
         """All of it as one statement, or nothing."""
-        self.connection.execute(self._queries["write_batch"], document.values)
+        # Of a single row, this gives up the interpreter lock once less than ``execute``, which also looks for
+        # the key of the row that was inserted last.
+        self.connection.executemany(self._queries["write_batch"], (document.values,))
         if document.payloads:
             self.run_many("put_payload", document.payloads)
 
