@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from backstay.domain.stream import Slice
+from backstay.domain.stream import READ_BYTES_MAX, Slice
 from backstay.errors import BackstayError, Closed, OffsetAhead, UnknownStream
 from backstay.messaging.embedded import EmbeddedLog
 from backstay.messaging.stream import Log
-from backstay.sql.sqlite.readers import READERS
 from backstay.testing.promises.feed import MANY, MEGABYTE, Feed
 
 PARTITIONS = range(4)
@@ -59,9 +58,22 @@ async def test_many_reads_are_a_few_statements(feed: Feed):
     await asyncio.gather(*(read(feed, partition) for partition in PARTITIONS))
 
     with statements(feed.log) as ran:
-        await asyncio.gather(*(read(feed, partition) for partition in PARTITIONS for _ in range(5)))
+        await asyncio.gather(*(read(feed, partition) for partition in PARTITIONS for _ in range(2)))
 
-    assert 0 < len(ran) <= 2 * READERS
+    assert len(ran) == 2
+
+
+async def test_together_they_are_no_larger_than_one_that_is_made_alone(feed: Feed):
+    bodies = await filled(feed, 100)
+    await asyncio.gather(*(read(feed, partition, bytes_max=READ_BYTES_MAX) for partition in PARTITIONS))
+
+    with statements(feed.log) as ran:
+        found = await asyncio.gather(
+            *(read(feed, partition, bytes_max=READ_BYTES_MAX // 2 + 1) for partition in PARTITIONS)
+        )
+
+    assert len(ran) == 2 * len(PARTITIONS)
+    assert {number: [one.body for one in part.events] for number, part in enumerate(found)} == bodies
 
 
 async def test_the_same_partition_is_read_from_several_offsets_at_once(feed: Feed):

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from backstay.domain.stream import EventRecord, Slice
+from backstay.domain.stream import READ_BYTES_MAX, EventRecord, Slice
 from backstay.errors import BackstayError, OffsetAhead, UnknownStream
 from backstay.messaging.embedded.rows import as_json, base_of, event_records
 from backstay.messaging.embedded.tables import Tables
-from backstay.sql.sqlite.readers import READERS, Readers
+from backstay.sql.sqlite.readers import Readers
 
 _decode_bounds: Final = msgspec.json.Decoder(list[tuple[int, int, int] | None]).decode
 
@@ -63,8 +63,7 @@ class Reads:
 
     def _begin(self) -> None:
         asked, self._asked = self._asked, []
-        # As many threads read as there are: one large read holds up only some of the others.
-        for lot in (asked[number::READERS] for number in range(min(READERS, len(asked)))):
+        for lot in _lots(asked):
             look = partial(look_for, [wanted for wanted, _ in lot])
             reading = self._loop.create_task(self._readers.read(look), name="backstay-reads")
             self._under_way.add(reading)
@@ -81,6 +80,17 @@ class Reads:
                 future.set_result(answer)
             else:
                 future.set_exception(answer)
+
+
+def _lots(asked: Sequence[Asked]) -> Iterator[Sequence[Asked]]:
+    """What is read together: no more bytes than one read alone may give, so that what is large goes alone."""
+    begin = size = 0
+    for end, (wanted, _) in enumerate(asked):
+        if end > begin and size + wanted.bytes_max > READ_BYTES_MAX:
+            yield asked[begin:end]
+            begin, size = end, 0
+        size += wanted.bytes_max
+    yield asked[begin:]
 
 
 def _answers(reading: asyncio.Task[list[Answer]], number: int) -> Sequence[Slice | BaseException | None]:
