@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,18 +11,29 @@ from backstay.domain.stream import READ_BYTES_MAX, Slice
 from backstay.errors import BackstayError, Closed, OffsetAhead, UnknownStream
 from backstay.messaging.embedded import EmbeddedLog
 from backstay.messaging.stream import Log
+from backstay.sql.sqlite.readers import READERS
 from backstay.testing.promises.feed import MANY, MEGABYTE, Feed
 
 PARTITIONS = range(4)
 
 
+def connections_of(log: Log) -> list[sqlite3.Connection]:
+    """Those of the threads that have read so far."""
+    assert isinstance(log, EmbeddedLog)
+    assert log._readers is not None
+    return [*log._readers._connections]
+
+
+async def everybody_has_read(feed: Feed) -> None:
+    while len(connections_of(feed.log)) < READERS:
+        await asyncio.gather(*(read(feed, partition, bytes_max=READ_BYTES_MAX) for partition in PARTITIONS))
+
+
 @contextmanager
 def statements(log: Log) -> Iterator[list[str]]:
     """What those who read run meanwhile."""
-    assert isinstance(log, EmbeddedLog)
-    assert log._readers is not None
     seen: list[str] = []
-    connections = [*log._readers._connections]
+    connections = connections_of(log)
     for connection in connections:
         connection.set_trace_callback(seen.append)
     yield seen
@@ -55,7 +67,7 @@ async def test_each_partition_gives_what_is_its_own(feed: Feed):
 
 async def test_many_reads_are_a_few_statements(feed: Feed):
     await filled(feed, 100)
-    await asyncio.gather(*(read(feed, partition) for partition in PARTITIONS))
+    await everybody_has_read(feed)
 
     with statements(feed.log) as ran:
         await asyncio.gather(*(read(feed, partition) for partition in PARTITIONS for _ in range(2)))
@@ -65,7 +77,7 @@ async def test_many_reads_are_a_few_statements(feed: Feed):
 
 async def test_together_they_are_no_larger_than_one_that_is_made_alone(feed: Feed):
     bodies = await filled(feed, 100)
-    await asyncio.gather(*(read(feed, partition, bytes_max=READ_BYTES_MAX) for partition in PARTITIONS))
+    await everybody_has_read(feed)
 
     with statements(feed.log) as ran:
         found = await asyncio.gather(
