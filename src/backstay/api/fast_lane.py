@@ -32,8 +32,6 @@ BODY_BYTES_MAX: Final = PART_BYTES
 #: The body of the plain answer; or what the layers are to say is wrong; None: they are to try.
 Outcome = bytes | Exception | None
 Answered = Callable[[Outcome], None]
-#: Makes that of what became of the events.
-Told = Callable[[Answers], Outcome]
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -91,14 +89,22 @@ class FastLane:
         self.taken += 1
         self._places.take()
         if isinstance(found, Judged):
-            settle = partial(self._settle, partial(_lines_told, found), answered)
-            self._posting.post(head.stream, found.events, settle)
+            self._posting.post(head.stream, found.events, partial(self._lines_told, found, answered))
         else:
-            self._posting.post(head.stream, [found], partial(self._settle, _event_told, answered))
+            self._posting.post(head.stream, (found,), partial(self._event_told, answered))
 
-    def _settle(self, told: Told, answered: Answered, answers: Answers | BackstayError) -> None:
+    def _event_told(self, answered: Answered, answers: Answers | BackstayError) -> None:
         self._places.give_back()
-        answered(_refused(answers) if isinstance(answers, BackstayError) else told(answers))
+        if isinstance(answers, BackstayError):
+            answered(_refused(answers))
+            return
+        [answer] = answers
+        # As it is, an answer is written in the same way as what the route makes of it (``streams.placed``).
+        answered(answer if isinstance(answer, BackstayError) else _encode(answer))
+
+    def _lines_told(self, found: Judged, answered: Answered, answers: Answers | BackstayError) -> None:
+        self._places.give_back()
+        answered(_refused(answers) if isinstance(answers, BackstayError) else _summed_up(found, answers))
 
 
 def _refused(error: BackstayError) -> Outcome:
@@ -106,13 +112,7 @@ def _refused(error: BackstayError) -> Outcome:
     return None if isinstance(error, UnknownStream) else error
 
 
-def _event_told(answers: Answers) -> Outcome:
-    [answer] = answers
-    # As it is, an answer is written in the same way as what the route makes of it (``streams.placed``).
-    return answer if isinstance(answer, BackstayError) else _encode(answer)
-
-
-def _lines_told(found: Judged, answers: Answers) -> Outcome:
+def _summed_up(found: Judged, answers: Answers) -> Outcome:
     try:
         return _encode(taken_in(told_of(found, answers)))
     except Refused as refused:

@@ -112,15 +112,14 @@ def plain_head(head: bytes) -> PlainHead | None:
     known = _understood_of(rest + b"".join(named[2::3]))
     if known is None or known.lines:  # Of lines, each says its own.
         return None
-    return _with_event(known, named[0::3], named[1::3])
+    return _with_event(known, named)
 
 
-def _with_event(
-    known: PlainHead, keys: Sequence[bytes | None], ids: Sequence[bytes | None]
-) -> PlainHead | None:
-    """With what lines of their own say of the event; None if anything is said twice."""
+def _with_event(known: PlainHead, named: Sequence[bytes | None]) -> PlainHead | None:
+    """With what was split off: lines that say something of the event. None if anything is said twice."""
     key, event_id = known.key, known.id
-    for said_key, said_id in zip(keys, ids, strict=True):
+    for begin in range(0, len(named), 3):
+        said_key, said_id = named[begin], named[begin + 1]
         if said_key is not None and key is None:
             key = said_key.decode()
         elif said_id is not None and event_id is None:

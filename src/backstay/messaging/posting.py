@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from backstay.clock import Clock
@@ -42,19 +43,13 @@ class Posting:
 
     def post(self, stream: str, events: Sequence[NewEvent], settle: Settle) -> None:
         """Append events that were checked; ``settle`` is called once, be it at once."""
-
-        def settled(answers: Answers | BackstayError) -> None:
-            if not isinstance(answers, BackstayError):
-                count_appended(stream, answers)
-            settle(answers)
-
         if self._log is None:
             appending = asyncio.get_running_loop().create_task(self._append(stream, events, settle))
             self._appends.add(appending)
             appending.add_done_callback(self._appends.discard)
             return
         try:
-            self._log.post(stream, events, settled, at=self._clock.micros())
+            self._log.post(stream, events, partial(_settle, stream, settle), at=self._clock.micros())
         except BackstayError as error:
             settle(error)
 
@@ -65,3 +60,9 @@ class Posting:
             settle(error)
         else:
             settle(answers)
+
+
+def _settle(stream: str, settle: Settle, answers: Answers | BackstayError) -> None:
+    if not isinstance(answers, BackstayError):
+        count_appended(stream, answers)
+    settle(answers)

@@ -182,8 +182,10 @@ class FastProtocol(BoundedProtocol):
             super().shutdown()
         elif isinstance(outcome, bytes):
             self._expect_head()
-            self._parse_on()
-            self.flow.resume_reading()
+            if self._unparsed:
+                self._parse_on()
+            if self.flow.read_paused:
+                self.flow.resume_reading()
 
     def _takes_more(self) -> bool:
         if self._taken is not None:

@@ -63,6 +63,29 @@ async def test_with_ids_they_are_looked_for_first(feed: Feed):
     assert len(ran) == 2
 
 
+async def test_a_few_that_come_in_one_turn_of_the_event_loop_are_one_commit(
+    opened: OpenLog, clock: ManualClock
+):
+    commits: list[str] = []
+    log = await opened(boundary=commits.append)
+    feed = Feed(log, clock)
+    await feed.declare()
+    await feed.put("a")
+    await until_it_sleeps(log)
+    commits.clear()
+
+    await asyncio.gather(*(feed.put(number) for number in range(10)))
+
+    assert commits == ["before", "after"]
+
+
+async def until_it_sleeps(log: EmbeddedLog) -> None:
+    """Whoever writes has nothing to do, and waits to be called."""
+    assert log._writer is not None
+    while not log._writer._asleep:
+        await asyncio.sleep(0)
+
+
 async def test_two_streams_by_turns_are_both_known(feed: Feed):
     await feed.log.declare(Stream(name="others", partitions=4), now=feed.clock.now())
     events = [feed.new("a")]

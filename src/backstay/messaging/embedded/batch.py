@@ -92,7 +92,7 @@ class Batches:
         bodies = [row[5] for row in rows]
         self._boundary("before")
         try:
-            self._tables.run(
+            self._tables.run_at_once(
                 "write_batch",
                 seen=as_json(seen),
                 moved=as_json(placing.moved),

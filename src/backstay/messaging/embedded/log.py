@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from backstay.domain.instants import micros
 from backstay.domain.stream import (
     Appended,
@@ -20,18 +22,12 @@ from backstay.domain.stream import (
     Stream,
     StreamStanding,
 )
-from backstay.errors import BackstayError, Closed, Conflict, OffsetAhead, UnknownStream
+from backstay.errors import BackstayError, Closed, Conflict, UnknownStream
 from backstay.messaging.embedded.batch import prepare
 from backstay.messaging.embedded.forgetting import STEP, give_back, trim
 from backstay.messaging.embedded.placing import Answers, Append, Settle
-from backstay.messaging.embedded.rows import (
-    as_json,
-    base_of,
-    event_record,
-    event_records,
-    stream_of,
-    terms_of,
-)
+from backstay.messaging.embedded.reading import Reads, Wanted
+from backstay.messaging.embedded.rows import as_json, event_record, stream_of, terms_of
 from backstay.messaging.embedded.tables import Tables
 from backstay.messaging.embedded.writer import Boundary, Writer
 from backstay.messaging.stream import Caller
@@ -47,6 +43,8 @@ _PACKAGE: Final = "backstay.messaging.embedded"
 
 Answer = TypeVar("Answer")
 
+_decode_partitions: Final = msgspec.json.Decoder(list[tuple[int, int, int, int, int]]).decode
+
 
 class EmbeddedLog:
     """Streams in one file, made when the first of them is declared. Processes of one host may share it."""
@@ -60,6 +58,7 @@ class EmbeddedLog:
         self._opening = asyncio.Lock()
         self._writer: Writer | None = None
         self._readers: Readers[Tables] | None = None
+        self._reads: Reads | None = None
 
     @property
     def path(self) -> Path:
@@ -77,7 +76,7 @@ class EmbeddedLog:
                 self._writer = None
             if self._readers is not None:
                 await self._readers.close()
-                self._readers = None
+                self._readers = self._reads = None
 
     # What there is
 
@@ -155,27 +154,11 @@ class EmbeddedLog:
     # The way out
 
     async def read(self, stream: str, partition: int, *, start: int, limit: int, bytes_max: int) -> Slice:
-        def look(tables: Tables) -> Slice:
-            found = tables.one("find_partition", stream=stream, number=partition)
-            if found is None:
-                raise UnknownStream(stream, partition=partition)
-            key, first, end = found
-            if start > end:
-                raise OffsetAhead(stream, partition, offset=start, end=end)
-            begin = max(start, first)
-            rows, bodies = tables.one(
-                "read_events",
-                start=base_of(key) + begin,
-                stop=base_of(key) + end,
-                limit=limit,
-                bytes_max=bytes_max,
-            )
-            events = event_records(partition, rows, bodies or b"")
-            if not events and begin < end and limit > 0:
-                return look(tables)  # Forgotten between the two queries: there is a new beginning.
-            return Slice(events, events[-1].offset + 1 if events else begin)
-
-        return await self._read(look, absent=UnknownStream(stream, partition=partition))
+        if self._reads is None:
+            await self._find()
+        if self._reads is None:
+            raise UnknownStream(stream, partition=partition)
+        return await self._reads.read(Wanted(stream, partition, start, limit, bytes_max))
 
     async def oldest(self, stream: str, starts: Mapping[int, int]) -> dict[int, EventRecord]:
         def look(tables: Tables) -> dict[int, EventRecord]:
@@ -226,6 +209,7 @@ class EmbeddedLog:
         if connection is None:
             return None
         self._readers = Readers(self._path, self._tables)
+        self._reads = Reads(self._readers)
         return Writer(
             self._tables(connection), self._path, listeners=self._listeners, boundary=self._boundary
         )
@@ -288,7 +272,8 @@ def _declare(tables: Tables, *, stream: Stream, now: datetime) -> bool:
 
 def _standings(tables: Tables, found: list[Any]) -> list[StreamStanding]:
     standings = {row[0]: StreamStanding(stream=stream_of(row[1:]), partitions=[]) for row in found}
-    for key, number, first, end, size in tables.run("list_partitions", streams=as_json([*standings])):
+    [partitions] = tables.one("list_partitions", streams=as_json([*standings]))
+    for key, number, first, end, size in _decode_partitions(partitions):
         standings[key].partitions.append(
             PartitionStanding(partition=number, first=first, end=end, bytes=size)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ _DIGEST_BYTES: Final = 8
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode_events: Final = msgspec.json.Decoder(
-    list[tuple[int, int, str | None, str | None, dict[str, str] | None, int]]
+    list[tuple[int, int, int, str | None, str | None, dict[str, str] | None, int]]
 ).decode
 _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -63,17 +63,17 @@ def digest_of(event: NewEvent) -> int:
     return int.from_bytes(digest.digest(), "big", signed=True)
 
 
-def event_records(partition: int, rows: str, bodies: bytes) -> list[EventRecord]:
-    """Events out of one text of JSON and all their bodies, one behind the other."""
-    records = []
+def event_records(partitions: Sequence[int], rows: str, bodies: bytes) -> list[list[EventRecord]]:
+    """Events of some partitions out of one text of JSON and all their bodies, one behind the other."""
+    records: list[list[EventRecord]] = [[] for _ in partitions]
     begin = 0
     at, seen = instant(0), 0
-    for place, enqueued_at, key, event_id, headers, length in _decode_events(rows):
+    for number, place, enqueued_at, key, event_id, headers, length in _decode_events(rows):
         if enqueued_at != seen:  # Those of one commit mostly share it.
             at, seen = instant(enqueued_at), enqueued_at
-        records.append(
+        records[number].append(
             EventRecord(
-                partition=partition,
+                partition=partitions[number],
                 offset=place & _OFFSET,
                 body=bodies[begin : begin + length],
                 key=key,

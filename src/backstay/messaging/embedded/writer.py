@@ -30,6 +30,10 @@ from backstay.sql.sqlite.others import Others
 INBOX_EVENTS_MAX: Final = 100_000
 INBOX_BYTES_MAX: Final = 64 * 1024 * 1024
 
+# As long as fewer appends wait, more of them make the commit no longer: it writes a page for each partition.
+# Those of a whole turn would be too many: event loop and writer would work in turns, not side by side.
+WORTH_A_COMMIT: Final = 32
+
 # Of one commit. What is more goes into the next one, so that nobody waits behind it for long.
 COMMIT_EVENTS_MAX: Final = 20_000
 COMMIT_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -66,6 +70,8 @@ class Writer:
         self._batches = Batches(tables, self._transaction, self._boundary)
         self._wake = threading.Event()
         self._asleep = False
+        # It will be called when the event loop turns.
+        self._calling = False
         self._closing = False
         self._others = Others(self._connection)
         self._loop = asyncio.get_running_loop()
@@ -85,7 +91,7 @@ class Writer:
         self._room.take(len(append.events), append.bytes)
         self._appends.append(append)
         if self._asleep:
-            self._call()
+            self._call_for(len(self._appends))
 
     async def call(self, operation: Callable[[Tables], Result], *, within: bool = True) -> Result:
         """Run ``operation``, within a transaction unless told otherwise; its result or error comes back."""
@@ -108,6 +114,18 @@ class Writer:
 
     def _closed(self) -> Closed:
         return Closed(f"{self._path.name} is closed")
+
+    def _call_for(self, waiting: int) -> None:
+        """Call for so many, or at the end of this turn of the event loop for whatever else it brings."""
+        if waiting >= WORTH_A_COMMIT:
+            self._call()
+        elif not self._calling:
+            self._calling = True
+            self._loop.call_soon(self._call_for_few)
+
+    def _call_for_few(self) -> None:
+        self._calling = False
+        self._call()
 
     def _call(self) -> None:
         if self._asleep:

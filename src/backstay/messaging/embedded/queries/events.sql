@@ -24,15 +24,16 @@ UPDATE partition SET end_offset = moved.value ->> 1, bytes = moved.value ->> 2
   FROM json_each(:moved) AS moved WHERE partition.key = moved.value ->> 0;
 
 -- name: read_events
--- The inner query looks at lengths only, for which no body is read: what is too much is left alone. The
--- first comes whatever its size.
-SELECT json_group_array(json_array(place, enqueued_at, key, id, json(headers), length(body))),
+-- Of each range what is in it. The inner query looks at lengths only, for which no body is read: what is too
+-- much is left alone. The first comes whatever its size.
+SELECT json_group_array(json_array(
+       wanted.key, place, enqueued_at, event.key, event.id, json(headers), length(body))),
        CAST(group_concat(body, '') AS BLOB)
-  FROM event
- WHERE place >= :start AND place <= (
-       SELECT coalesce(max(place) FILTER (WHERE total <= :bytes_max), min(place))
+  FROM json_each(:wanted) AS wanted CROSS JOIN event
+ WHERE place >= wanted.value ->> 0 AND place <= (
+       SELECT coalesce(max(place) FILTER (WHERE total <= wanted.value ->> 2), min(place))
          FROM (SELECT place, sum(length(body)) OVER (ORDER BY place) AS total
-                 FROM event WHERE place >= :start AND place < :stop ORDER BY place LIMIT :limit));
+                 FROM event WHERE place >= wanted.value ->> 0 AND place < wanted.value ->> 1));
 
 -- name: oldest_events
 -- Of each partition that is asked for the first event from an offset on.

@@ -15,8 +15,9 @@ SELECT stream.key, {stream_columns} FROM stream
  WHERE name > :after AND name IN (SELECT value FROM json_each(:names)) ORDER BY name LIMIT :limit;
 
 -- name: list_partitions
-SELECT stream_key, number, first_offset, end_offset, bytes FROM partition
- WHERE stream_key IN (SELECT value FROM json_each(:streams)) ORDER BY stream_key, number;
+SELECT json_group_array(json_array(stream_key, number, first_offset, end_offset, bytes))
+  FROM (SELECT * FROM partition
+         WHERE stream_key IN (SELECT value FROM json_each(:streams)) ORDER BY stream_key, number);
 
 -- name: insert_stream
 INSERT INTO stream (name, partitions, retention, bytes_max, dedup, created_at, identity)
@@ -29,10 +30,13 @@ INSERT INTO partition (stream_key, number) VALUES {rows};
 -- name: change_terms
 UPDATE stream SET retention = :retention, bytes_max = :bytes_max, dedup = :dedup WHERE key = :key;
 
--- name: find_partition
-SELECT partition.key, partition.first_offset, partition.end_offset
-  FROM stream JOIN partition ON partition.stream_key = stream.key
- WHERE stream.name = :stream AND partition.number = :number;
+-- name: find_partitions
+-- Of each that is asked for, in that order, where it begins and ends; null where there is none.
+SELECT json_group_array(json((
+       SELECT json_array(partition.key, first_offset, end_offset)
+         FROM stream JOIN partition ON partition.stream_key = stream.key
+        WHERE stream.name = wanted.value ->> 0 AND partition.number = wanted.value ->> 1)))
+  FROM json_each(:wanted) AS wanted;
 
 -- name: partition_bounds
 -- What there is of every partition, for whoever copies the file.
