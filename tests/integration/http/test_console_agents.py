@@ -15,8 +15,9 @@ from backstay.domain.latency import SIZES, Calls
 from backstay.store.base import AgentReport, BreakerTurn, Report
 from backstay.testing.promises.holder import Holder
 from tests.integration.http.conftest import Serve
-from tests.integration.http.test_console import HOSTILE, Browser, text_of
+from tests.integration.http.test_console import HOSTILE
 from tests.support.serving import Served
+from tests.support.visiting import Browser, text_of
 
 CALLS = Calls(sizes={20: 98, 30: 1, 41: 1}, failed=3)
 
