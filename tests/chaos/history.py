@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tests.support.databases import Database, PostgresDatabase, SqliteDatabase
+
+Value = TypeVar("Value")
 
 #: More than any run of the matrix writes; who has more looks at the newest.
 CHANGES_MAX: Final = 2_000_000
@@ -96,9 +98,7 @@ _NOW_OF_POSTGRES = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 def lay_history(database: Database) -> None:
     """Make the tables of a store, unless they are there, and have every change written down from now on."""
-    # In a thread: a test may have an event loop of its own.
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(lambda: asyncio.run(_made(database))).result()
+    apart(_made(database))
     if isinstance(database, PostgresDatabase):
         for statement in _on_postgres(f"{database.schema}."):
             database.look.execute(statement)
@@ -106,6 +106,12 @@ def lay_history(database: Database) -> None:
         assert isinstance(database, SqliteDatabase)
         with closing(sqlite3.connect(database.path)) as connection:
             connection.executescript("\n".join(_on_sqlite()))
+
+
+def apart(work: Coroutine[Any, Any, Value]) -> Value:
+    """What ``work`` returns, done in a thread: a test may have an event loop of its own."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 async def _made(database: Database) -> None:

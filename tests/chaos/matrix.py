@@ -7,7 +7,8 @@
     def test_when_an_agent_is_killed_mid_step_another_does_the_step(platform, healing): …
 
 The test is named after its failure, asserts with ``healing`` how long it takes, and is followed by the
-checker (``checker.py``), which must have had something to look at for every invariant that the row claims.
+checker (``checker.py``), which must have had something to look at for every invariant that the row claims,
+and by ``store check``.
 ``docs/failure-modes.md`` is made of the rows by ``make failures``.
 """
 
@@ -17,7 +18,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,7 +29,7 @@ import pytest
 
 from backstay.domain.durations import duration
 from tests.chaos.checker import INVARIANTS, Finding, check
-from tests.chaos.evidence import Facts, evidence_of
+from tests.chaos.evidence import Facts, evidence_of, faults_of
 from tests.chaos.history import lay_history
 from tests.chaos.sampling import sampled
 from tests.support.databases import Database
@@ -108,7 +109,7 @@ class Watch:
     def __init__(self, database: Database, row: Failure) -> None:
         self.database = database
         self.facts = Facts()
-        #: Other stores of the same run, of which no history is written, and what is known of each.
+        #: Other stores of the same run, whose history is written as well, and what is known of each.
         self.others: list[tuple[Database, Facts]] = []
         self._row = row
         lay_history(database)
@@ -116,10 +117,20 @@ class Watch:
     def check(self) -> None:
         looked_at = Counter[int]()
         for other, facts in self.others:
-            looked_at.update(_looked_at(check(evidence_of(other, facts, with_history=False))))
+            looked_at.update(_looked_at(checked(other, facts)))
         claimed = set(self._row.invariants) - set(looked_at)
-        looked_at.update(_looked_at(check(evidence_of(self.database, self.facts), claimed=claimed)))
+        looked_at.update(_looked_at(checked(self.database, self.facts, claimed=claimed)))
         print("looked at: " + ", ".join(f"{number}: {facts}" for number, facts in sorted(looked_at.items())))
+
+
+def checked(
+    database: Database, facts: Facts, *, claimed: Collection[int] = (), with_history: bool = True
+) -> list[Finding]:
+    """All that is looked at when a run is over: what invariants say, and what the store says of itself."""
+    found = check(evidence_of(database, facts, with_history=with_history), claimed=claimed)
+    faults = faults_of(database)
+    assert faults == [], "\n".join(["rules of `store check` are broken:", *map(str, faults)])
+    return found
 
 
 def _looked_at(found: list[Finding]) -> dict[int, int]:

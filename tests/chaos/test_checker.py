@@ -13,6 +13,7 @@ import pytest
 from tests.chaos.checker import INVARIANTS, check, findings
 from tests.chaos.evidence import Body, Facts, Place, evidence_of
 from tests.chaos.history import lay_history
+from tests.chaos.matrix import checked
 from tests.chaos.sampling import look
 from tests.chaos.workload import Effects, orders
 from tests.support.databases import Database, PostgresDatabase, SqliteDatabase
@@ -145,6 +146,14 @@ def undone_oldest_first(scene: Scene) -> None:
     )
 
 
+def still_being_undone(scene: Scene) -> None:
+    scene.sql("UPDATE step SET state = 'undoing' WHERE state = 'undone' AND key = 'check:1'")
+
+
+def undone_again(scene: Scene) -> None:
+    scene.facts.bodies.append(Body("began", "order-1/check:1/undo", 2, "other", 2, 2**52))
+
+
 def undone_although_processed(scene: Scene) -> None:
     scene.facts.bodies.append(Body("began", "order-0/check:1/undo", 1, "other", 1, 1))
 
@@ -221,6 +230,7 @@ IN_ROWS: list[tuple[int, Plant]] = [
     (5, held_by_the_dead),
     (7, not_undone),
     (7, undone_oldest_first),
+    (7, still_being_undone),
     (8, fired_twice),
     (10, passed_over),
     (11, a_parent_that_is_gone),
@@ -231,6 +241,7 @@ IN_ROWS: list[tuple[int, Plant]] = [
 OUTSIDE: list[tuple[int, Plant]] = [
     (1, begun_after_its_record),
     (6, two_at_once),
+    (7, undone_again),
     (7, undone_although_processed),
     (8, fired_under_two_keys),
     (9, lost),
@@ -275,6 +286,15 @@ def test_what_is_wrong_only_for_a_while_is_found_as_well(scene: Scene):
     scene.sql(f"UPDATE task SET state = 'processed', parked = {false}, output = input WHERE id = 'order-0'")
 
     assert scene.broken() == {4}
+
+
+def test_what_breaks_a_rule_of_the_store_is_found_although_no_invariant_tells_of_it(scene: Scene):
+    checked(scene.database, scene.facts)
+    scene.sql("UPDATE step SET position = 1 WHERE task_key = (SELECT key FROM task WHERE id = 'order-0')")
+
+    assert scene.broken() == set()
+    with pytest.raises(AssertionError, match="step_order"):
+        checked(scene.database, scene.facts)
 
 
 def test_there_is_a_bug_for_every_invariant():
