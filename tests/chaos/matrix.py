@@ -31,7 +31,7 @@ from backstay.domain.durations import duration
 from tests.chaos.checker import INVARIANTS, Finding, check
 from tests.chaos.evidence import Facts, evidence_of, faults_of
 from tests.chaos.history import lay_history
-from tests.chaos.sampling import sampled
+from tests.chaos.sampling import look, sampled
 from tests.support.databases import Database
 
 Test = TypeVar("Test", bound=Callable[..., Any])
@@ -113,6 +113,10 @@ class Watch:
         self.others: list[tuple[Database, Facts]] = []
         self._row = row
         lay_history(database)
+
+    def look(self) -> None:
+        """What must be so at every moment is looked at now: in the midst of the faults as well."""
+        look(self.database, self.facts)
 
     def check(self) -> None:
         looked_at = Counter[int]()

@@ -101,6 +101,7 @@ async def test_when_a_process_is_killed_every_second_under_mixed_load_all_of_it_
                 children[turn.victim].kill()
                 children[turn.victim].join()
                 children[turn.victim] = started(work, site)
+                await asyncio.to_thread(watch.look)
             with healing():
                 await until_all_is_done(client, calendar, site)
         finally:

@@ -148,6 +148,7 @@ async def test_when_schedulers_agents_and_supervisors_are_killed_again_and_again
                 refused += turn.refused
                 await asyncio.sleep(EVERY_SECONDS)
                 crowd.kill(turn.victim)
+                await asyncio.to_thread(watch.look)
             last_kill = time.monotonic()
             with healing():
                 await all_ended(client, ends_of(refused))
