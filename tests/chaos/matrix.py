@@ -37,7 +37,8 @@ from tests.support.databases import Database
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 FULL = os.environ.get("BACKSTAY_TEST_CHAOS") == "full"
-SEED = int(os.environ.get("BACKSTAY_TEST_SEED") or SystemRandom().randrange(10**6))
+SEED_VARIABLE = "BACKSTAY_TEST_SEED"
+SEED = int(os.environ.get(SEED_VARIABLE) or SystemRandom().randrange(10**6))
 
 
 class Part(StrEnum):
