@@ -142,6 +142,11 @@ def in_time(evidence: Evidence) -> Facts:
                 late <= evidence.facts.set_ahead_micros,
                 f"{step.task_id}/{step.key} ended {late} microseconds too late",
             )
+    # The record of a step that was undone since tells of its undo; its history tells of itself.
+    for change in _of(evidence, "step"):
+        if change.after == "completed" and change.late is not None:
+            in_time = change.late <= evidence.facts.set_ahead_micros
+            yield _or(in_time, f"{change} was accepted too late")
 
 
 # ---------------------------------------------------------------- who holds what
@@ -159,7 +164,7 @@ def has_a_way_on(evidence: Evidence) -> Facts:
         if task.state in SETTLED:
             continue
         claimable = task.state in ("pending", "undoing") and not task.parked
-        has_one = task.locked_by or task.wake_at or claimable or task.id in waited_for or evidence.held_back
+        has_one = task.locked_by or task.wake_at or claimable or task.id in waited_for
         yield _or(has_one, f"nothing will ever happen to {task}")
 
 

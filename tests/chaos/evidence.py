@@ -132,7 +132,6 @@ class Evidence:
     messages: set[str]
     payloads: Mapping[int, int]
     checkpoints: Mapping[str, int]
-    held_back: bool
     changes: list[Change]
     facts: Facts
 
@@ -166,7 +165,6 @@ def evidence_of(database: Database, facts: Facts, *, with_history: bool = True) 
         messages={one for (one,) in rows(f"SELECT id FROM message LIMIT {ROWS_MAX}")},
         payloads=dict(rows("SELECT task_key, count(*) FROM payload GROUP BY task_key")),
         checkpoints={f"{stream}/{partition}": at for stream, partition, at in rows(_CHECKPOINTS) if at},
-        held_back=bool(rows("SELECT 1 FROM control")),
         changes=history_of(database) if with_history else [],
         facts=facts,
     )

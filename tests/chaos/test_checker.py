@@ -122,6 +122,10 @@ def too_late(scene: Scene) -> None:
     scene.sql("UPDATE step SET ended_at = complete_by + {year} WHERE key = 'check:1'")
 
 
+def too_late_and_undone_since(scene: Scene) -> None:
+    scene.happened("step", "order-1", key="late:1", after="completed", late=1_000_000)
+
+
 def parked_for_ever(scene: Scene) -> None:
     true = "true" if isinstance(scene.database, PostgresDatabase) else "1"
     scene.sql(f"UPDATE task SET state = 'waiting', parked = {true}, output = NULL WHERE id = 'order-0'")
@@ -226,6 +230,7 @@ IN_ROWS: list[tuple[int, Plant]] = [
     (2, in_the_name_of_the_dead),
     (2, by_another_attempt),
     (3, too_late),
+    (3, too_late_and_undone_since),
     (4, parked_for_ever),
     (5, held_by_the_dead),
     (7, not_undone),
