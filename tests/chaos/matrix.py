@@ -148,7 +148,8 @@ class Healing:
     def __init__(self, row: Failure, database: Database, facts: Facts) -> None:
         self._row = row
         self._database = database
-        self._within = duration(row.within, name="within").total_seconds()
+        #: What the row promises: who waits for less, or for more, tests another promise.
+        self.within_seconds = duration(row.within, name="within").total_seconds()
         self._facts = facts
 
     @contextmanager
@@ -158,9 +159,11 @@ class Healing:
             began = time.monotonic()
             yield
             took = time.monotonic() - began
-        self._facts.healed.append((took, self._within))
+        self._facts.healed.append((took, self.within_seconds))
         print(f"{self._row.name}: healed in {took:.1f} s")
-        assert took <= self._within, f"{self._row.name}: took {took:.1f} s, {self._row.within} are promised"
+        assert took <= self.within_seconds, (
+            f"{self._row.name}: took {took:.1f} s, {self._row.within} are promised"
+        )
 
     def was_measured(self) -> bool:
         return bool(self._facts.healed)
