@@ -65,7 +65,8 @@ growth: setup ## measure a store with ten million finished tasks beside an empty
 	@$(PY) -m bench growth $(ARGS)
 
 chaos: setup ## run the failure matrix and the crash tests at full length; again in the same order: make chaos SEED=…
-	@BACKSTAY_TEST_CHAOS=full BACKSTAY_TEST_SEED=$(SEED) $(PY) -m pytest -m "chaos or failure" $(ARGS)
+	@BACKSTAY_TEST_CHAOS=full BACKSTAY_TEST_SEED=$(SEED) $(PY) -m pytest -m "chaos or failure" \
+		--numprocesses $(WORKERS) --dist worksteal $(ARGS)
 
 failures: setup ## write the failure matrix into docs/failure-modes.md, from the tests that are its rows
 	@$(PY) tools/failure_modes.py

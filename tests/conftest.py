@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ import hypothesis
 import psycopg
 import pytest
 
-from tests.chaos.matrix import SEED, Healing, Watch, row_of
+from tests.chaos.matrix import SEED, SEED_VARIABLE, Healing, Watch, row_of
 from tests.support.crashes import Crashes, crashes_on
 from tests.support.databases import Database, PostgresDatabase, SqliteDatabase, connect
 from tests.support.postgres import PostgresServer, drop_schema, schema_name
@@ -24,9 +25,15 @@ def pytest_configure() -> None:
     # A shell has what it starts in the background ignore Ctrl-C, and processes that tests start would
     # inherit that, of which some are interrupted.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Tests that are spread over several processes all go by one seed.
+    os.environ[SEED_VARIABLE] = str(SEED)
     # How long an example takes says more about the machine than about the code.
     hypothesis.settings.register_profile("backstay", deadline=None)
     hypothesis.settings.load_profile("backstay")
+
+
+def pytest_report_header() -> str:
+    return f"seed: {SEED} (again with {SEED_VARIABLE}={SEED})"
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ Invariant = Callable[[Evidence], Facts]
 
 INVARIANTS: dict[int, tuple[str, Invariant]] = {}
 #: What one look at the rows can tell, whenever it is taken.
-AT_ANY_MOMENT: Final = (4, 5)
+AT_ANY_MOMENT: Final = (4, 5, 11)
 
 
 def invariant(number: int, sentence: str) -> Callable[[Invariant], Invariant]:
@@ -142,6 +142,11 @@ def in_time(evidence: Evidence) -> Facts:
                 late <= evidence.facts.set_ahead_micros,
                 f"{step.task_id}/{step.key} ended {late} microseconds too late",
             )
+    # The record of a step that was undone since tells of its undo; its history tells of itself.
+    for change in _of(evidence, "step"):
+        if change.after == "completed" and change.late is not None:
+            in_time = change.late <= evidence.facts.set_ahead_micros
+            yield _or(in_time, f"{change} was accepted too late")
 
 
 # ---------------------------------------------------------------- who holds what
@@ -159,7 +164,7 @@ def has_a_way_on(evidence: Evidence) -> Facts:
         if task.state in SETTLED:
             continue
         claimable = task.state in ("pending", "undoing") and not task.parked
-        has_one = task.locked_by or task.wake_at or claimable or task.id in waited_for or evidence.held_back
+        has_one = task.locked_by or task.wake_at or claimable or task.id in waited_for
         yield _or(has_one, f"nothing will ever happen to {task}")
 
 
@@ -215,10 +220,11 @@ def _undone(steps: list[Step], state: str) -> Facts:
         name = f"{step.task_id}/{step.key}"
         if step.undo is None:
             yield _or(step.state not in ("undoing", "undone"), f"{name} has no undo, and is {step.state}")
-        elif step.state == "completed" or (step.state == "failed" and step.unsure):
+        elif step.state in ("running", "completed", "undoing") or (step.state == "failed" and step.unsure):
             yield f"{name} declared an undo, and is {step.state} in a task that is {state}"
         else:
-            yield None
+            stuck = step.state == "undo_failed" and state == "undone"
+            yield _or(not stuck, f"{name} is {step.state}, and its task is {state}")
 
 
 def _undone_in_order(evidence: Evidence) -> Facts:
@@ -235,10 +241,20 @@ def _undone_in_order(evidence: Evidence) -> Facts:
                 begun[change.id].append(position)
         if change.after == "undone" and change.before != "undone":
             over[name] += 1
+    yield from _never_again(evidence)
     for task_id, order in begun.items():
         yield _or(order == sorted(order, reverse=True), f"{task_id} was undone in the order {order}")
     for name, times in over.items():
         yield _or(times == 1, f"{name} was undone {times} times")
+
+
+def _never_again(evidence: Evidence) -> Facts:
+    """Once it is recorded that a step is undone, nobody is asked to undo it."""
+    undone = {f"{_name(change)}/undo": change for change in _of(evidence, "step") if change.after == "undone"}
+    for body in evidence.facts.bodies:
+        record = undone.get(body.key)
+        if body.what == "began" and record is not None:
+            yield _or(body.at <= record.at + CLOCK_STEP_MICROS, f"{body} began after {record.at} recorded it")
 
 
 # ---------------------------------------------------------------- what comes in

@@ -12,7 +12,8 @@ from datetime import datetime
 from random import Random
 from typing import Any, Final, Literal, NamedTuple
 
-from tests.chaos.history import Change, history_of
+from backstay.store.checking import Fault, check_store
+from tests.chaos.history import Change, apart, history_of
 from tests.support.databases import Database
 from tests.support.delivery_app import AGENTS, CONCURRENCY, Services
 
@@ -131,7 +132,6 @@ class Evidence:
     messages: set[str]
     payloads: Mapping[int, int]
     checkpoints: Mapping[str, int]
-    held_back: bool
     changes: list[Change]
     facts: Facts
 
@@ -165,10 +165,23 @@ def evidence_of(database: Database, facts: Facts, *, with_history: bool = True) 
         messages={one for (one,) in rows(f"SELECT id FROM message LIMIT {ROWS_MAX}")},
         payloads=dict(rows("SELECT task_key, count(*) FROM payload GROUP BY task_key")),
         checkpoints={f"{stream}/{partition}": at for stream, partition, at in rows(_CHECKPOINTS) if at},
-        held_back=bool(rows("SELECT 1 FROM control")),
         changes=history_of(database) if with_history else [],
         facts=facts,
     )
+
+
+def faults_of(database: Database) -> list[Fault]:
+    """What ``backstay store check`` finds, which knows nothing of this run."""
+    return apart(_faults_of(database))
+
+
+async def _faults_of(database: Database) -> list[Fault]:
+    store = database.store()
+    await store.open()
+    try:
+        return await check_store(store)
+    finally:
+        await store.close()
 
 
 def _timed(kind: Any, row: Iterable[Any]) -> Any:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tests.support.databases import Database, PostgresDatabase, SqliteDatabase
+
+Value = TypeVar("Value")
 
 #: More than any run of the matrix writes; who has more looks at the newest.
 CHANGES_MAX: Final = 2_000_000
@@ -40,25 +42,28 @@ class Change(NamedTuple):
     fence: int
     #: How far a checkpoint is.
     place: int | None
+    #: Of a step that ended, by how many microseconds it did so after its complete-by.
+    late: int | None
 
 
 _TABLE = """
     CREATE TABLE {schema}history (
         number {number} PRIMARY KEY, at bigint NOT NULL, what text NOT NULL, id text NOT NULL, key text,
-        before text, after text, holder text, fence bigint NOT NULL, place bigint){strict};
+        before text, after text, holder text, fence bigint NOT NULL, place bigint, late bigint){strict};
 """
 
-#: For each trigger: the table, on what, when, and the values from ``what`` to ``place``.
-_TASK = "'task', NEW.id, NULL, {before}, NEW.state, NEW.locked_by, NEW.lock_number, NULL"
+#: For each trigger: the table, on what, when, and the values from ``what`` to ``late``.
+_TASK = "'task', NEW.id, NULL, {before}, NEW.state, NEW.locked_by, NEW.lock_number, NULL, NULL"
 _STEP = (
     "'step', (SELECT id FROM {schema}task WHERE task.key = NEW.task_key), NEW.key, {before}, NEW.state,"
-    " (SELECT locked_by FROM {schema}task WHERE task.key = NEW.task_key), NEW.attempt, NULL"
+    " (SELECT locked_by FROM {schema}task WHERE task.key = NEW.task_key), NEW.attempt, NULL,"
+    " CASE WHEN NEW.kind = 'step' THEN {late} END"
 )
 _CHECKPOINT = (
     "'checkpoint', NEW.stream || '/' || NEW.grp || '/' || NEW.partition || '/' || NEW.slot, NULL, NULL, NULL,"
-    " NEW.holder, NEW.epoch, NEW.checkpoint"
+    " NEW.holder, NEW.epoch, NEW.checkpoint, NULL"
 )
-_ROUND = "'round', 'supervisor', NULL, NULL, NULL, NULL, NEW.epoch, NULL"
+_ROUND = "'round', 'supervisor', NULL, NULL, NULL, NULL, NEW.epoch, NULL, NULL"
 _DIFFERS = "OLD.{0} IS DISTINCT FROM NEW.{0}"
 
 
@@ -75,13 +80,13 @@ _TRIGGERS: Final = (
         "instance",
         "UPDATE",
         _differ("epoch"),
-        "'instance', NEW.id, NULL, 'live', 'dead', NEW.id, NEW.epoch, NULL",
+        "'instance', NEW.id, NULL, 'live', 'dead', NEW.id, NEW.epoch, NULL, NULL",
     ),
     (
         "leader",
         "UPDATE",
         _differ("epoch"),
-        "'leader', 'supervisor', NULL, NULL, NULL, NEW.holder, NEW.epoch, NULL",
+        "'leader', 'supervisor', NULL, NULL, NULL, NEW.holder, NEW.epoch, NULL, NULL",
     ),
     ("supervisor_round", "INSERT", "", _ROUND),
     ("supervisor_round", "UPDATE", "", _ROUND),
@@ -89,16 +94,16 @@ _TRIGGERS: Final = (
     ("checkpoint", "UPDATE", _differ("checkpoint", "epoch"), _CHECKPOINT),
 )
 
-_INSERT = "INSERT INTO {schema}history (at, what, id, key, before, after, holder, fence, place)"
+_INSERT = "INSERT INTO {schema}history (at, what, id, key, before, after, holder, fence, place, late)"
 _NOW_OF_SQLITE = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
 _NOW_OF_POSTGRES = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_LATE_ON_SQLITE = "NEW.ended_at - NEW.complete_by"
+_LATE_ON_POSTGRES = "(extract(epoch FROM NEW.ended_at - NEW.complete_by) * 1000000)::bigint"
 
 
 def lay_history(database: Database) -> None:
     """Make the tables of a store, unless they are there, and have every change written down from now on."""
-    # In a thread: a test may have an event loop of its own.
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(lambda: asyncio.run(_made(database))).result()
+    apart(_made(database))
     if isinstance(database, PostgresDatabase):
         for statement in _on_postgres(f"{database.schema}."):
             database.look.execute(statement)
@@ -106,6 +111,12 @@ def lay_history(database: Database) -> None:
         assert isinstance(database, SqliteDatabase)
         with closing(sqlite3.connect(database.path)) as connection:
             connection.executescript("\n".join(_on_sqlite()))
+
+
+def apart(work: Coroutine[Any, Any, Value]) -> Value:
+    """What ``work`` returns, done in a thread: a test may have an event loop of its own."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 async def _made(database: Database) -> None:
@@ -119,9 +130,10 @@ def _on_sqlite() -> Iterable[str]:
     for number, (table, event, when, values) in enumerate(_TRIGGERS):
         # Its older versions know the same by another name.
         condition = f"WHEN {when.replace('IS DISTINCT FROM', 'IS NOT')}" if when else ""
+        noted = values.replace("{schema}", "").replace("{late}", _LATE_ON_SQLITE)
         yield (
             f"CREATE TRIGGER history_{number} AFTER {event} ON {table} {condition} BEGIN"
-            f" {_INSERT.format(schema='')} VALUES ({_NOW_OF_SQLITE}, {values.replace('{schema}', '')}); END;"
+            f" {_INSERT.format(schema='')} VALUES ({_NOW_OF_SQLITE}, {noted}); END;"
         )
 
 
@@ -129,10 +141,11 @@ def _on_postgres(schema: str) -> Iterable[str]:
     yield _TABLE.format(schema=schema, number="bigserial", strict="")
     for number, (table, event, when, values) in enumerate(_TRIGGERS):
         condition = f"WHEN ({when})" if when else ""
+        noted = values.replace("{schema}", schema).replace("{late}", _LATE_ON_POSTGRES)
         yield (
             f"CREATE FUNCTION {schema}note_{number}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
             f" {_INSERT.format(schema=schema)}"
-            f" VALUES ({_NOW_OF_POSTGRES}, {values.replace('{schema}', schema)}); RETURN NULL; END $$"
+            f" VALUES ({_NOW_OF_POSTGRES}, {noted}); RETURN NULL; END $$"
         )
         yield (
             f"CREATE TRIGGER history_{number} AFTER {event} ON {schema}{table} FOR EACH ROW {condition}"

@@ -7,7 +7,8 @@
     def test_when_an_agent_is_killed_mid_step_another_does_the_step(platform, healing): …
 
 The test is named after its failure, asserts with ``healing`` how long it takes, and is followed by the
-checker (``checker.py``), which must have had something to look at for every invariant that the row claims.
+checker (``checker.py``), which must have had something to look at for every invariant that the row claims,
+and by ``store check``.
 ``docs/failure-modes.md`` is made of the rows by ``make failures``.
 """
 
@@ -17,7 +18,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,15 +29,16 @@ import pytest
 
 from backstay.domain.durations import duration
 from tests.chaos.checker import INVARIANTS, Finding, check
-from tests.chaos.evidence import Facts, evidence_of
+from tests.chaos.evidence import Facts, evidence_of, faults_of
 from tests.chaos.history import lay_history
-from tests.chaos.sampling import sampled
+from tests.chaos.sampling import look, sampled
 from tests.support.databases import Database
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 FULL = os.environ.get("BACKSTAY_TEST_CHAOS") == "full"
-SEED = int(os.environ.get("BACKSTAY_TEST_SEED") or SystemRandom().randrange(10**6))
+SEED_VARIABLE = "BACKSTAY_TEST_SEED"
+SEED = int(os.environ.get(SEED_VARIABLE) or SystemRandom().randrange(10**6))
 
 
 class Part(StrEnum):
@@ -108,18 +110,32 @@ class Watch:
     def __init__(self, database: Database, row: Failure) -> None:
         self.database = database
         self.facts = Facts()
-        #: Other stores of the same run, of which no history is written, and what is known of each.
+        #: Other stores of the same run, whose history is written as well, and what is known of each.
         self.others: list[tuple[Database, Facts]] = []
         self._row = row
         lay_history(database)
 
+    def look(self) -> None:
+        """What must be so at every moment is looked at now: in the midst of the faults as well."""
+        look(self.database, self.facts)
+
     def check(self) -> None:
         looked_at = Counter[int]()
         for other, facts in self.others:
-            looked_at.update(_looked_at(check(evidence_of(other, facts, with_history=False))))
+            looked_at.update(_looked_at(checked(other, facts)))
         claimed = set(self._row.invariants) - set(looked_at)
-        looked_at.update(_looked_at(check(evidence_of(self.database, self.facts), claimed=claimed)))
+        looked_at.update(_looked_at(checked(self.database, self.facts, claimed=claimed)))
         print("looked at: " + ", ".join(f"{number}: {facts}" for number, facts in sorted(looked_at.items())))
+
+
+def checked(
+    database: Database, facts: Facts, *, claimed: Collection[int] = (), with_history: bool = True
+) -> list[Finding]:
+    """All that is looked at when a run is over: what invariants say, and what the store says of itself."""
+    found = check(evidence_of(database, facts, with_history=with_history), claimed=claimed)
+    faults = faults_of(database)
+    assert faults == [], "\n".join(["rules of `store check` are broken:", *map(str, faults)])
+    return found
 
 
 def _looked_at(found: list[Finding]) -> dict[int, int]:
@@ -132,7 +148,8 @@ class Healing:
     def __init__(self, row: Failure, database: Database, facts: Facts) -> None:
         self._row = row
         self._database = database
-        self._within = duration(row.within, name="within").total_seconds()
+        #: What the row promises: who waits for less, or for more, tests another promise.
+        self.within_seconds = duration(row.within, name="within").total_seconds()
         self._facts = facts
 
     @contextmanager
@@ -142,9 +159,11 @@ class Healing:
             began = time.monotonic()
             yield
             took = time.monotonic() - began
-        self._facts.healed.append((took, self._within))
+        self._facts.healed.append((took, self.within_seconds))
         print(f"{self._row.name}: healed in {took:.1f} s")
-        assert took <= self._within, f"{self._row.name}: took {took:.1f} s, {self._row.within} are promised"
+        assert took <= self.within_seconds, (
+            f"{self._row.name}: took {took:.1f} s, {self._row.within} are promised"
+        )
 
     def was_measured(self) -> bool:
         return bool(self._facts.healed)

@@ -11,6 +11,7 @@ from random import Random
 
 from backstay import current_step
 from backstay.store.base import Store
+from tests.chaos.evidence import Body
 from tests.chaos.trail import Stalls, noting_store
 from tests.chaos.workload import Effects, Site, append
 
@@ -56,6 +57,12 @@ class Service(Effects):
         """Every attempt that began, in that order."""
         lines = [line.split() for line in self._asked.read_text().splitlines()]
         return [Attempt(key, int(number), int(pid), int(at)) for key, number, pid, at in lines]
+
+    def book(self) -> list[Body]:
+        """All of it, as the checker reads it: what began, and which attempts had their effect."""
+        began = [Body("began", one.key, one.number, "shop", one.pid, one.at) for one in self.asked()]
+        answered = (line.split() for line in self.count())
+        return [*began, *(Body("done", key, int(number), "shop", 0, 0) for key, number in answered)]
 
     def done(self) -> set[str]:
         """The keys under which something was done."""

@@ -13,6 +13,7 @@ import pytest
 from tests.chaos.checker import INVARIANTS, check, findings
 from tests.chaos.evidence import Body, Facts, Place, evidence_of
 from tests.chaos.history import lay_history
+from tests.chaos.matrix import checked
 from tests.chaos.sampling import look
 from tests.chaos.workload import Effects, orders
 from tests.support.databases import Database, PostgresDatabase, SqliteDatabase
@@ -121,6 +122,10 @@ def too_late(scene: Scene) -> None:
     scene.sql("UPDATE step SET ended_at = complete_by + {year} WHERE key = 'check:1'")
 
 
+def too_late_and_undone_since(scene: Scene) -> None:
+    scene.happened("step", "order-1", key="late:1", after="completed", late=1_000_000)
+
+
 def parked_for_ever(scene: Scene) -> None:
     true = "true" if isinstance(scene.database, PostgresDatabase) else "1"
     scene.sql(f"UPDATE task SET state = 'waiting', parked = {true}, output = NULL WHERE id = 'order-0'")
@@ -143,6 +148,14 @@ def undone_oldest_first(scene: Scene) -> None:
     scene.sql(
         "UPDATE step SET position = -position WHERE task_key = (SELECT key FROM task WHERE id = 'order-1')"
     )
+
+
+def still_being_undone(scene: Scene) -> None:
+    scene.sql("UPDATE step SET state = 'undoing' WHERE state = 'undone' AND key = 'check:1'")
+
+
+def undone_again(scene: Scene) -> None:
+    scene.facts.bodies.append(Body("began", "order-1/check:1/undo", 2, "other", 2, 2**52))
 
 
 def undone_although_processed(scene: Scene) -> None:
@@ -217,10 +230,12 @@ IN_ROWS: list[tuple[int, Plant]] = [
     (2, in_the_name_of_the_dead),
     (2, by_another_attempt),
     (3, too_late),
+    (3, too_late_and_undone_since),
     (4, parked_for_ever),
     (5, held_by_the_dead),
     (7, not_undone),
     (7, undone_oldest_first),
+    (7, still_being_undone),
     (8, fired_twice),
     (10, passed_over),
     (11, a_parent_that_is_gone),
@@ -231,6 +246,7 @@ IN_ROWS: list[tuple[int, Plant]] = [
 OUTSIDE: list[tuple[int, Plant]] = [
     (1, begun_after_its_record),
     (6, two_at_once),
+    (7, undone_again),
     (7, undone_although_processed),
     (8, fired_under_two_keys),
     (9, lost),
@@ -275,6 +291,15 @@ def test_what_is_wrong_only_for_a_while_is_found_as_well(scene: Scene):
     scene.sql(f"UPDATE task SET state = 'processed', parked = {false}, output = input WHERE id = 'order-0'")
 
     assert scene.broken() == {4}
+
+
+def test_what_breaks_a_rule_of_the_store_is_found_although_no_invariant_tells_of_it(scene: Scene):
+    checked(scene.database, scene.facts)
+    scene.sql("UPDATE step SET position = 1 WHERE task_key = (SELECT key FROM task WHERE id = 'order-0')")
+
+    assert scene.broken() == set()
+    with pytest.raises(AssertionError, match="step_order"):
+        checked(scene.database, scene.facts)
 
 
 def test_there_is_a_bug_for_every_invariant():

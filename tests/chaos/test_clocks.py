@@ -95,6 +95,7 @@ async def test_when_a_clock_is_wrong_by_minutes_everything_ends_in_time_and_once
                 lambda: ended(database),
                 lambda number: number == ORDERS,
                 what="the end of all orders",
+                seconds=healing.within_seconds,
             )
     finally:
         for child in children:

@@ -11,7 +11,8 @@ import pytest
 
 from backstay import App, current_step, start, wait_for
 from backstay.client import Client
-from tests.chaos.matrix import SEED
+from tests.chaos.evidence import Facts
+from tests.chaos.matrix import SEED, checked
 from tests.support.databases import Database
 from tests.support.running import running
 
@@ -33,6 +34,11 @@ async def ended(client: Client, ids: list[str]) -> Counter[str]:
     """Wait until all of them have ended; how many in which state."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         return Counter([(await client.settled(one)).state.value for one in ids])
+
+
+def looked_at(database: Database, model: dict[str, str]) -> None:
+    """What is looked at after a kill as well: here nobody was killed, and all of it must hold."""
+    checked(database, Facts(model=model), claimed=(5, 14), with_history=False)
 
 
 async def a_moment(chance: Random, *, longest_seconds: float = 0.1) -> None:
@@ -62,6 +68,7 @@ async def test_every_signal_reaches_its_task_in_order_whenever_it_comes(database
         outputs = [(await client.task(one)).output for one in ids]
 
     assert outputs == [[0, 1, 2, 3]] * CROWD
+    looked_at(database, dict.fromkeys(ids, "processed"))
 
 
 async def test_every_child_that_ends_wakes_its_parent(database: Database, chance: Random):
@@ -85,6 +92,7 @@ async def test_every_child_that_ends_wakes_its_parent(database: Database, chance
     async with running(app, database.store(), supervisor_period="1h", lease="3h") as client:
         await asyncio.gather(*(client.submit(parent, id=one) for one in ids))
         assert await ended(client, ids) == {"processed": len(ids)}
+    looked_at(database, dict.fromkeys(ids, "processed"))
 
 
 @pytest.mark.parametrize("undo", [True, False])
@@ -127,6 +135,7 @@ async def test_every_task_that_is_cancelled_at_some_moment_stops_and_is_undone_i
     print(f"{dict(ends)}, {len(done)} done, {len(undone)} undone")
     assert ends.keys() <= ({"undone", "cancelled"} if undo else {"cancelled"})
     assert done <= undone if undo else not undone
+    looked_at(database, {})
 
 
 async def test_of_many_who_open_a_new_store_at_once_nobody_is_turned_away(database: Database):

@@ -20,7 +20,7 @@ from backstay.errors import Unavailable
 from backstay.runtime import connected
 from backstay.runtime.stores import StoreClock
 from backstay.store.base import TaskFilter
-from tests.chaos.evidence import Body, Facts, Place
+from tests.chaos.evidence import Facts, Place
 from tests.chaos.matrix import FULL, SEED, Healing, Part, Watch, failure
 from tests.chaos.mixed_work import KEYS, PARTITIONS, QUEUE, STREAM, MixedSite, mixed, work
 from tests.chaos.workload import effects_of, ends_of, started
@@ -101,6 +101,7 @@ async def test_when_a_process_is_killed_every_second_under_mixed_load_all_of_it_
                 children[turn.victim].kill()
                 children[turn.victim].join()
                 children[turn.victim] = started(work, site)
+                await asyncio.to_thread(watch.look)
             with healing():
                 await until_all_is_done(client, calendar, site)
         finally:
@@ -122,7 +123,7 @@ async def test_when_a_process_is_killed_every_second_under_mixed_load_all_of_it_
     facts.appended, facts.readable = appended, readable
     tell_of_events(facts, site, readable)
     asked = site.effects.asked()
-    facts.bodies = [Body("began", one.key, one.number, "shop", one.pid, one.at) for one in asked]
+    facts.bodies = site.effects.book()
     facts.model = ends_of(refused) | {f"event-{place.body}": "processed" for place in readable}
     print(
         f"kills {KILLS} · orders {len(refused)} · messages {MESSAGES * KILLS} · events {len(readable)}"

@@ -107,7 +107,12 @@ def test_when_the_disk_is_full_work_stands_still_and_goes_on_when_there_is_room(
         assert child.is_alive()
         with healing():
             (tmp_path / "full").unlink()
-            eventually(lambda: ended(database), lambda number: number == ORDERS, what="the end of all orders")
+            eventually(
+                lambda: ended(database),
+                lambda number: number == ORDERS,
+                what="the end of all orders",
+                seconds=healing.within_seconds,
+            )
     finally:
         child.kill()
         child.join()

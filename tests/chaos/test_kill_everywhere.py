@@ -10,7 +10,8 @@ import pytest
 
 from tests.chaos.account import Account
 from tests.chaos.evidence import Facts
-from tests.chaos.matrix import Healing, Part, Watch, failure
+from tests.chaos.history import lay_history
+from tests.chaos.matrix import Healing, Part, Watch, checked, failure
 from tests.chaos.workload import (
     FORWARD,
     UNDOABLE,
@@ -37,7 +38,7 @@ TRIES_MAX = 8
     heals="the supervisor frees the task; the workflow replays what is recorded and goes on from there",
     takes="`lease` + `supervisor_period` for each death; on SQLite one period",
     within="100s",
-    invariants=(5, 14, 16),
+    invariants=(1, 2, 5, 13, 14, 16),
 )
 @pytest.mark.parametrize(
     "refused",
@@ -70,6 +71,7 @@ def killed_at_each_boundary(folder: Path, database: Database, *, refused: bool) 
         account = Account(folder / f"run-{number}", database.another(), [refused])
         number += 1
         account.site.folder.mkdir()
+        lay_history(account.database)
         if run(place_and_finish_unless_killed, account.site, [refused], boundary) == KILLED:
             account.note_kill(account.standing())
             accounts.append(account)
@@ -100,4 +102,5 @@ def test_orders_whose_process_is_killed_in_each_of_its_lives_one_boundary_later_
         account.note_kill(account.standing())
 
     print(account.settle())
+    checked(account.database, Facts(model=ends_of(refused)), claimed=(5, 7, 14, 16), with_history=False)
     assert account.kills > 6

@@ -20,7 +20,6 @@ import pytest
 from backstay.client import Client
 from backstay.domain.states import SETTLED
 from backstay.errors import Unavailable
-from tests.chaos.evidence import Body
 from tests.chaos.matrix import FULL, SEED, Healing, Part, Watch, failure
 from tests.chaos.service import Attempt, BusySite, now_micros
 from tests.chaos.trail import COMMIT_TIMES, TAKEN, WRITTEN, lay_trail, strays, trail_of
@@ -149,6 +148,7 @@ async def test_when_schedulers_agents_and_supervisors_are_killed_again_and_again
                 refused += turn.refused
                 await asyncio.sleep(EVERY_SECONDS)
                 crowd.kill(turn.victim)
+                await asyncio.to_thread(watch.look)
             last_kill = time.monotonic()
             with healing():
                 await all_ended(client, ends_of(refused))
@@ -168,7 +168,7 @@ async def test_when_schedulers_agents_and_supervisors_are_killed_again_and_again
     interrupted = site.effects.interrupted()
     # A handful of kills may miss every body; sixty of them do not.
     assert interrupted or not FULL, "no kill met a body at work"
-    watch.facts.bodies = [Body("began", one.key, one.number, "shop", one.pid, one.at) for one in asked]
+    watch.facts.bodies = site.effects.book()
     watch.facts.model = ends_of(refused)
     trail = trail_of(database)
     assert strays(trail) == [], "one epoch writes at a time"

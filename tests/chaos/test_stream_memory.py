@@ -13,6 +13,7 @@ from tests.chaos.matrix import FULL
 from tests.chaos.stream_work import KEYS, STREAM, Place, ingest, reading
 from tests.chaos.workload import started
 from tests.support.databases import SqliteDatabase
+from tests.support.memory import rss_kib
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
@@ -73,8 +74,3 @@ def settled_kib(pid: int | None) -> int:
         time.sleep(0.5)
         found = rss_kib(pid)
     return found
-
-
-def rss_kib(pid: int | None) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0])

@@ -16,7 +16,8 @@ import pytest
 from backstay.client import Client
 from backstay.domain.stream import GroupStanding
 from backstay.runtime import connected
-from tests.chaos.matrix import FULL, SEED
+from tests.chaos.evidence import Facts
+from tests.chaos.matrix import FULL, SEED, checked
 from tests.chaos.stream_work import EVERY, PARTITIONS, STREAM, WINDOW, Place, event, reading, repeated, served
 from tests.chaos.workload import started
 from tests.support.databases import Database
@@ -111,6 +112,7 @@ async def test_members_that_come_and_go_start_each_task_once_and_then_nothing_mo
     ids = sorted(name for (name,) in database.rows("SELECT id FROM task"))
     bad = {one.event.body.decode().strip('"').removeprefix("bad-") for one in aside}
     assert ids == sorted(f"task-{number}" for number in range(appended) if str(number) not in bad)
+    checked(database, Facts(open=set(ids)), claimed=(14,), with_history=False)
     print(f"{appended} events, {members.killed} of {CHANGES} killed, {repeated(seen)} repeated by via")
 
 

@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from backstay import App, Breaker, Recovery, Retry, TaskFailed, now, race, sleep, start, wait_for
+from backstay import (
+    App,
+    Breaker,
+    Recovery,
+    Retry,
+    TaskFailed,
+    current_step,
+    now,
+    race,
+    sleep,
+    start,
+    wait_for,
+)
 from backstay.testing import ManualClock, stepped
 
 
@@ -78,6 +90,39 @@ async def test_pauses_and_breakers_take_the_time_that_they_say(app: App, clock: 
         assert await task.result(timeout=0.5) == "bank is done"
 
     assert bank.called == ["00:00:00", "00:00:01", "00:01:01"]
+
+
+async def test_the_same_seed_gives_the_same_trace_and_another_seed_another_one():
+    first, again, other = [await trace_of(seed=seed) for seed in (1, 1, 2)]
+
+    assert len(first) > 12
+    assert first == again
+    assert [what for what, *_ in first] == [what for what, *_ in other], "the seed decides when, not what"
+    assert first != other
+
+
+async def trace_of(*, seed: int) -> list[tuple[Any, ...]]:
+    """All that happens to tasks whose steps fail and are tried again after pauses that chance decides."""
+    app, clock = App("by-hand"), ManualClock()
+    trace: list[tuple[Any, ...]] = []
+
+    @app.agent("bank", retry=Retry(attempts=3, first="1s")).step
+    async def charge(account: int) -> None:
+        trace.append((f"charge {account}", clock.now(), current_step().attempt))
+        if len(trace) % 4:
+            raise ConnectionError("nobody answers")
+
+    @app.workflow(recovery=Recovery(attempts=5))
+    async def order() -> None:
+        for account in range(4):
+            await charge(account)
+
+    async with stepped(app, clock, seed=seed) as platform:
+        task = await app.submit(order, id="o1")
+        await platform.pass_time("1h")
+        assert await task.state() == "processed"
+        steps = await app.steps("o1")
+    return trace + [(step.key, step.started_at, step.ended_at, step.attempt) for step in steps]
 
 
 async def test_a_service_that_never_answers_is_given_up_at_its_complete_by(app: App):

@@ -43,9 +43,15 @@ _ROOT = Path(__file__).parents[2]
 _OPEN_TRANSACTION_SECONDS = 0.5
 
 
-def eventually(look: Callable[[], Value], holds: Callable[[Value], object], *, what: str) -> Value:
+def eventually(
+    look: Callable[[], Value],
+    holds: Callable[[Value], object],
+    *,
+    what: str,
+    seconds: float = PATIENCE_SECONDS,
+) -> Value:
     """Look until ``holds`` says yes to what was seen; that is what comes back."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         seen = look()
         if holds(seen):
