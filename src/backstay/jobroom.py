@@ -249,6 +249,7 @@ class Jobroom:
     async def previewed_put(self, collection: CollectionId, name: str, document: Any) -> JobRecord:
         """The job that ``put_job`` would make where there is none; nothing is kept. Raises what it does."""
         check_name(name, "job")
+        await _try_certificates(document)
         read, now = replaced(document), self._clock.now()
         there = await self.filled(collection)
         seen = JobSeen(collection=there.collection, job=None, jobs=there.jobs)
@@ -256,6 +257,7 @@ class Jobroom:
 
     async def previewed_patch(self, collection: CollectionId, name: str, document: Any) -> JobRecord:
         """The job that ``patch_job`` would make; nothing is kept. Raises what it does."""
+        await _try_certificates(document)
         job, there = await self.record(collection, name), await self._jobs.collection(collection)
         # Nobody has to open the secrets that it has in order to know that they are there.
         needed = missing_secrets({"properties": job.definition})

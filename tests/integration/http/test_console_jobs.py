@@ -16,7 +16,7 @@ from backstay.errors import UnknownJob
 from backstay.store.base import TaskFilter
 from backstay.store.jobs import Attempt
 from backstay.store.records import AuditFilter
-from tests.support.job_documents import BASIC, http, pfx
+from tests.support.job_documents import BASIC, http, laborious_pfx, pfx
 from tests.support.serving import Served
 from tests.support.visiting import Browser, text_of
 
@@ -448,6 +448,17 @@ async def test_a_preview_says_that_the_collection_allows_no_such_thing(night: Se
     answer = await browser.send(NEW, **TYPED, frequency="minute", wanted="preview")
 
     assert "more frequent than the maxRecurrence" in unescape(text_of(answer))
+
+
+@pytest.mark.parametrize("path", [NEW, EDIT])
+async def test_a_preview_opens_no_file_that_is_laborious_to_open(night: Served, browser: Browser, path: str):
+    authentication = {"type": "ClientCertificate", "pfx": laborious_pfx(400_000_000), "password": "p"}
+    document = json.dumps({"action": {"request": {"authentication": authentication}}})
+    sent = {**await fields(browser, path), **TYPED, "document": document, "wanted": "preview"}
+
+    answer = await browser.post(path, **sent)
+
+    assert "takes too long to open" in unescape(text_of(answer))
 
 
 async def test_a_page_that_is_sent_as_it_came_changes_nothing(night: Served, browser: Browser):
