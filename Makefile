@@ -71,9 +71,11 @@ chaos: setup ## run the failure matrix and the crash tests at full length; again
 failures: setup ## write the failure matrix into docs/failure-modes.md, from the tests that are its rows
 	@$(PY) tools/failure_modes.py
 
-picture: setup ## draw docs/architecture.svg from the layers contract, and docs/demo.svg from a run of the demo
+picture: setup ## draw docs/architecture.svg and docs/demo.svg, and take the pictures of the console, which needs Chromium
 	@$(PY) tools/picture.py
 	@$(PY) tools/demo_picture.py
+	@$(PY) tools/chromium.py
+	@$(PY) -m tools.console_pictures
 
 diagrams: setup ## draw the state machines in docs/state-machines.md
 	@$(PY) tools/state_machines.py

@@ -75,6 +75,14 @@ def tile(sight: Sight, name: str) -> Locator:
     return sight.page.locator(".tile", has=named).locator(".big")
 
 
+def test_the_overview_speaks_of_one_agent_as_of_one(see: See, shop: str):
+    sight = see(shop)
+    sight.go("/")
+
+    breakers = sight.page.locator(".tile", has=sight.page.get_by_text("breakers", exact=True))
+    expect(breakers.locator(".quiet")).to_have_text("open, of 1 agent")
+
+
 def test_how_long_calls_take_is_seen_on_both_pages_and_goes_on_being_seen(see: See, shop: str):
     for _ in range(20):
         order(shop)

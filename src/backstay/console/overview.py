@@ -170,7 +170,7 @@ def _tiles(
         Tile(
             name="breakers",
             number=f"{breakers:,}",
-            note=f"open, of {len(agents):,} agents",
+            note=f"open, of {len(agents):,} agent{'' if len(agents) == 1 else 's'}",
             is_loud=breakers > 0,
             path="/agents",
         ),
