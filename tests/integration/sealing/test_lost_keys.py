@@ -65,8 +65,8 @@ async def looked_after(store: Store) -> AsyncIterator[tuple[Jobroom, CollectionI
         await store.close()
 
 
-def an_act(action: str, target: str) -> Act:
-    return Act(who="ann", action=action, target=target)
+def an_act(action: str, target: str, reason: str | None) -> Act:
+    return Act(who="ann", action=action, target=target, reason=reason)
 
 
 async def kept(store: Store, calendar: Calendar, name: str = "j") -> Any:
