@@ -320,7 +320,7 @@ def test_when_a_supervisor_is_killed_mid_recovery_another_recovers_everything_on
     heir = None
     try:
         placed(slow, orders)
-        eventually(lambda: len(slow.effects.count()), bool, what="a victim at work")
+        eventually(lambda: held(database), lambda number: number == orders, what="a victim that holds all")
         victim.kill()
         victim.join()
         with healing():
@@ -374,6 +374,10 @@ def place_only(site: Site, orders: int) -> None:
 
 def until_ended(database: Database, orders: int) -> None:
     eventually(lambda: ended(database), lambda number: number == orders, what="the end of all orders")
+
+
+def held(database: Database) -> int:
+    return database.rows("SELECT count(*) FROM task WHERE state = 'processing'")[0][0]
 
 
 def freed(database: Database) -> dict[str, int]:

@@ -18,7 +18,7 @@ from backstay.domain.states import STEP_ARROWS, StepState, TaskState
 from backstay.domain.step import StepRecord
 from backstay.domain.task import NewTask, TaskRecord
 from backstay.errors import BackstayError
-from backstay.observe import alert
+from backstay.observe import LEASE_LOST, alert, emit
 from backstay.scheduler.services import Services
 from backstay.store.base import Settle, StepBegan, StepCompleted, StepMove, Transition
 from backstay.store.requests import Mail, Sent
@@ -55,6 +55,7 @@ class Ledger:
         "_children",
         "_completed",
         "_consumed",
+        "_is_lost",
         "_messages",
         "_passed",
         "_records",
@@ -95,6 +96,7 @@ class Ledger:
         #: What agents in other processes are asked, until their steps have come further.
         self.open = {step: one.reference for step, one in self.found.items()}
         self._sent: list[Sent] = []
+        self._is_lost = False
         #: Of the run that is under way, if anybody wants to know.
         self.span: Span | None = None
 
@@ -108,6 +110,12 @@ class Ledger:
         span, self.span = self.span, None
         if span is not None:
             span.end(error=error, state=self.task.state)
+
+    def lost(self, why: str) -> None:
+        """The task is another's now: said once, however many writes were on their way and are refused."""
+        if not self._is_lost:
+            self._is_lost = True
+            emit(LEASE_LOST, task_id=self.task.id, reason=why)
 
     @property
     def steps(self) -> dict[str, StepRecord]:

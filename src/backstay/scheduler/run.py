@@ -33,7 +33,7 @@ from backstay.errors import (
     StepFailed,
     TaskFailed,
 )
-from backstay.observe import LEASE_LOST, emit, log
+from backstay.observe import log
 from backstay.scheduler.calls import Call
 from backstay.scheduler.deliveries import Deliveries
 from backstay.scheduler.ending import (
@@ -264,7 +264,7 @@ class Run:
 
     def _lost(self, why: str) -> None:
         """The task is not ours any more: whatever we computed must be dropped."""
-        emit(LEASE_LOST, task_id=self.task.id, reason=why)
+        self._ledger.lost(why)
         self.abandon()
 
     # Parking

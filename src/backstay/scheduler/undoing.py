@@ -26,7 +26,7 @@ from backstay.domain.task import Signal, TaskRecord
 from backstay.domain.undo import is_manual, may_start_at, undo_plan
 from backstay.errors import BackstayError
 from backstay.messaging.wire import Answer, Completed, Deferred, Execution, Failed, Lost, Request, Ticket
-from backstay.observe import LATE_REPLY, LEASE_LOST, emit
+from backstay.observe import LATE_REPLY, emit
 from backstay.scheduler.ledger import Ledger
 from backstay.scheduler.services import Services
 from backstay.tracing import Span
@@ -399,7 +399,7 @@ class UndoRun:
         self._ledger.write(self._services, settle)
 
     def _lost(self, why: str) -> None:
-        emit(LEASE_LOST, task_id=self.task.id, reason=why)
+        self._ledger.lost(why)
         self.abandon()
 
     def _close(self) -> None:
