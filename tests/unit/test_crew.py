@@ -88,6 +88,46 @@ async def test_who_waits_does_not_hold_up_those_behind(crew: Crew):
     assert done == ["went", "waited"]
 
 
+async def test_many_that_wait_are_begun_in_a_few_turns_of_the_loop_in_the_order_in_which_they_were_put(
+    crew: Crew,
+):
+    gate = asyncio.Event()
+    begun: list[int] = []
+
+    async def wait(number: int) -> None:
+        begun.append(number)
+        await gate.wait()
+
+    for number in range(100):
+        crew.put(Piece(lambda number=number: wait(number)))  # type: ignore[misc]
+    await turns(10)
+    assert begun == list(range(100))
+
+    gate.set()
+    await turns()
+
+
+async def test_whether_the_others_wait_or_not_each_piece_is_begun_once_and_in_its_turn(crew: Crew):
+    gate = asyncio.Event()
+    begun: list[int] = []
+    waited: list[int] = []
+
+    async def work(number: int) -> None:
+        begun.append(number)
+        if number % 7 == 0:
+            await gate.wait()
+            waited.append(number)
+
+    for number in range(200):
+        crew.put(Piece(lambda number=number: work(number)))  # type: ignore[misc]
+    await turns(40)
+    assert begun == list(range(200))
+
+    gate.set()
+    await turns(10)
+    assert waited == list(range(0, 200, 7))
+
+
 async def test_a_member_is_used_again(crew: Crew):
     async def wait() -> None:
         await asyncio.sleep(0)

@@ -17,6 +17,10 @@ from typing import Any, Final, Protocol
 # So many members are kept for what comes next; the others leave when their work is done.
 RESTING_MAX: Final = 1_000
 
+# So many are called at once to a line that was left by all, at most: where one piece has to wait, the next
+# ones mostly have to as well, and a turn of the event loop for each of them would cost more than a call.
+CALLED_MAX: Final = 128
+
 
 class Work(Protocol):
     """Something to be run by a member of the crew."""
@@ -43,8 +47,10 @@ class Crew:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.line: deque[Work] = deque()
-        # Whether some member works off the line, or has been called to.
-        self._manned = False
+        # How many members work off the line, or have been called to.
+        self._on_line = 0
+        # How many are called when the line was left by all: more each time, until one was called in vain.
+        self._called_at_once = 1
         self._resting: list[asyncio.Future[bool]] = []
         self._members: set[asyncio.Task[None]] = set()
         self._dismissed = False
@@ -52,7 +58,7 @@ class Crew:
     def put(self, work: Work) -> None:
         """Have ``work`` begun from the event loop, in its turn."""
         self.line.append(work)
-        if not self._manned:
+        if not self._on_line:
             self._call()
 
     def dismiss(self) -> None:
@@ -63,8 +69,8 @@ class Crew:
         self._resting.clear()
 
     def _call(self) -> None:
-        """Have somebody work off the line."""
-        self._manned = True
+        """Have one more work off the line."""
+        self._on_line += 1
         if self._resting:
             self._resting.pop().set_result(True)
             return
@@ -77,14 +83,22 @@ class Crew:
 
     def take_over(self) -> bool:
         """Whether the line is the asking member's from now on: nobody else works it off."""
-        manned, self._manned = self._manned, True
-        return not manned
+        if self._on_line:
+            return False
+        self._on_line = 1
+        return True
 
     def leave_line(self) -> None:
-        """The member that worked off the line does not go on."""
-        self._manned = False
-        if self.line:
-            self._call()
+        """A member that worked off the line does not go on."""
+        self._on_line -= 1
+        if self.line and not self._on_line:
+            self._called_at_once = min(2 * self._called_at_once, CALLED_MAX)
+            for _ in range(min(len(self.line), self._called_at_once)):
+                self._call()
+
+    def called_in_vain(self) -> None:
+        """Others have done it all: not everything has to wait."""
+        self._called_at_once = 1
 
     def rest(self) -> asyncio.Future[bool] | None:
         """What says ``True`` to call the member, ``False`` to send it home; ``None``: it may go at once."""
@@ -188,4 +202,6 @@ class _Member:
             else:
                 self._on_line = called.result()  # It was called, and cannot come: another must.
             raise
+        if self._on_line and not self._crew.line:
+            self._crew.called_in_vain()
         return self._on_line

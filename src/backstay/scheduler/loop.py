@@ -47,6 +47,9 @@ TURNS_MAX: Final = 64
 # be gone from the processor's caches when their turn comes again.
 BUSY_MAX: Final = 400
 
+# So many of them must rest before others are claimed in their place: a claim for each would cost more.
+HANDS_WORTH_A_CLAIM: Final = 32
+
 # How often a child is asked for that is not there yet.
 NOT_THERE_MAX: Final = 40
 
@@ -91,8 +94,8 @@ class Scheduler:
         self._draining = False
         # A claim that waits for something to claim.
         self._claiming: asyncio.Task[int] | None = None
-        # Whether more tasks could be claimed, if fewer of ours were moving.
-        self._held_back = False
+        # How many of ours must come to rest before more are claimed, where too many are moving.
+        self._hands_awaited = 0
         self.pulse = Pulse(clock)
         self.unanswered = Unanswered(clock)
         self.mail = Mailbox(store, owner, settings=settings, clock=clock, alarms=alarms, soon=self._soon)
@@ -205,12 +208,14 @@ class Scheduler:
         """How many more tasks can be moved at the same time, however many only wait."""
         services = self._services
         busy = len(self._runs) - services.agents.resting - services.waits.open
-        self._held_back = busy >= BUSY_MAX
+        self._hands_awaited = HANDS_WORTH_A_CLAIM if busy >= BUSY_MAX else 0
         return BUSY_MAX - max(0, busy)
 
     def _one_more_rests(self) -> None:
-        if self._held_back:
-            self._wake.set()
+        if self._hands_awaited:
+            self._hands_awaited -= 1
+            if not self._hands_awaited:
+                self._wake.set()
 
     async def _called(self, within: timedelta) -> None:
         try:
