@@ -10,16 +10,14 @@ from urllib.parse import quote
 import msgspec
 from starlette.responses import Response
 
+from backstay.console.questions import act_in, asked
 from backstay.console.visits import Visit, moved, reason_in
 from backstay.domain.control import Subject
 from backstay.domain.target import control_target
 from backstay.operating import Operator
-from backstay.store.records import AuditFilter
 from backstay.views import AgentView, WorkflowView
-from backstay.web.problems import UNKNOWN_PATH, Refused
 
 LOOKED_AT_EVERY: Final = timedelta(seconds=2)
-TRAIL_MAX: Final = 10
 
 #: In the query of a question that was asked on the page of the agent itself.
 _AT_PAGE: Final = "page"
@@ -122,13 +120,11 @@ async def _part(visit: Visit) -> str:
 
 
 async def ask(visit: Visit) -> Response:
-    name = visit.names["name"]
-    trail = await visit.client.audit(AuditFilter(target=control_target(Subject.AGENT, name), limit=TRAIL_MAX))
-    return _asked(visit, name, _act(ACTS, visit), trail=trail.items, back=_back(visit))
+    return await _asked(visit, Subject.AGENT, visit.names["name"], act_in(visit, ACTS), back=_back(visit))
 
 
 async def do(visit: Visit) -> Response:
-    await _act(ACTS, visit).done(visit.client, visit.names["name"], reason_in(visit.form))
+    await act_in(visit, ACTS).done(visit.client, visit.names["name"], reason_in(visit.form))
     return moved(_back(visit))
 
 
@@ -137,39 +133,16 @@ def _back(visit: Visit) -> str:
 
 
 async def ask_of_workflow(visit: Visit) -> Response:
-    name = visit.names["workflow"]
-    trail = await visit.client.audit(
-        AuditFilter(target=control_target(Subject.WORKFLOW, name), limit=TRAIL_MAX)
-    )
-    return _asked(visit, name, _act(WORKFLOW_ACTS, visit), trail=trail.items)
+    act = act_in(visit, WORKFLOW_ACTS)
+    return await _asked(visit, Subject.WORKFLOW, visit.names["workflow"], act, back="/agents")
 
 
 async def do_to_workflow(visit: Visit) -> Response:
-    act = _act(WORKFLOW_ACTS, visit)
+    act = act_in(visit, WORKFLOW_ACTS)
     await act.done(visit.client, visit.names["workflow"], reason_in(visit.form))
     return moved("/agents")
 
 
-def _asked(visit: Visit, name: str, act: Act, *, trail: object, back: str = "/agents") -> Response:
-    return visit.page(
-        "parts/ask.html" if visit.wants_part else "ask.html",
-        title=act.question.format(name=name),
-        says=act.says,
-        name=act.name,
-        trail=trail,
-        back=back,
-        path=_with_query(visit),
-    )
-
-
-def _with_query(visit: Visit) -> str:
-    """Where the answer goes: to where the question came from."""
-    url = visit.request.url
-    return f"{url.path}?{url.query}" if url.query else url.path
-
-
-def _act(acts: Mapping[str, Act], visit: Visit) -> Act:
-    act = acts.get(visit.names["act"])
-    if act is None:
-        raise Refused(UNKNOWN_PATH, "there is no such action")
-    return act
+async def _asked(visit: Visit, subject: Subject, name: str, act: Act, *, back: str) -> Response:
+    title, target = act.question.format(name=name), control_target(subject, name)
+    return await asked(visit, title, says=act.says, button=act.name, target=target, back=back)

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
 from starlette.responses import Response
 
 from backstay.console.job_places import APART, collection_in, job_in, path_of
+from backstay.console.questions import act_in, asked
 from backstay.console.visits import Visit, moved, reason_in
-from backstay.domain.audit import Entry
 from backstay.domain.jobs import deciding
 from backstay.domain.jobs.records import Collection, CollectionId, JobRecord, JobState
 from backstay.domain.target import collection_target, job_target
 from backstay.domain.wording import instant
 from backstay.errors import Conflict
 from backstay.jobroom import Jobroom
-from backstay.store.records import AuditFilter
-from backstay.web.problems import UNKNOWN_PATH, Refused
-
-TRAIL_MAX: Final = 10
 
 RUN: Final = "run"
 ENABLE: Final = "enable"
@@ -55,8 +51,6 @@ class CollectionAct(msgspec.Struct, frozen=True, kw_only=True):
     says: str
     done: Callable[[Jobroom, CollectionId, str | None], Awaitable[object]]
 
-
-Act = TypeVar("Act")
 
 JOB_ACTS: Final[Mapping[str, JobAct]] = {
     RUN: JobAct(
@@ -138,7 +132,7 @@ def _is_let(check: Callable[[], None]) -> bool:
 
 
 async def ask(visit: Visit) -> Response:
-    place, act = collection_in(visit), _job_act(visit)
+    place, act = collection_in(visit), act_in(visit, JOB_ACTS)
     job = await visit.client.jobroom.record(place, job_in(visit))
     says = f"{act.says}{await _more(visit, job)}"
     target = job_target(job.collection.name, job.name)
@@ -148,7 +142,7 @@ async def ask(visit: Visit) -> Response:
 
 async def do(visit: Visit) -> Response:
     place, name = collection_in(visit), job_in(visit)
-    await _job_act(visit).done(visit.client.jobroom, place, name, reason_in(visit.form))
+    await act_in(visit, JOB_ACTS).done(visit.client.jobroom, place, name, reason_in(visit.form))
     return moved(path_of(visit, place) if visit.names["act"] == DELETE else path_of(visit, place, name))
 
 
@@ -169,7 +163,7 @@ async def _more(visit: Visit, job: JobRecord) -> str:
 
 
 async def ask_of_collection(visit: Visit) -> Response:
-    act = _collection_act(visit)
+    act = act_in(visit, COLLECTION_ACTS)
     filled = await visit.client.jobroom.filled(collection_in(visit))
     there = filled.collection.id
     says = f"{act.says} It has {filled.jobs:,} {'job' if filled.jobs == 1 else 'jobs'}."
@@ -179,7 +173,7 @@ async def ask_of_collection(visit: Visit) -> Response:
 
 async def do_to_collection(visit: Visit) -> Response:
     place = collection_in(visit)
-    await _collection_act(visit).done(visit.client.jobroom, place, reason_in(visit.form))
+    await act_in(visit, COLLECTION_ACTS).done(visit.client.jobroom, place, reason_in(visit.form))
     return moved("/jobs" if visit.names["act"] == DELETE else path_of(visit, place))
 
 
@@ -189,28 +183,5 @@ async def do_to_collection(visit: Visit) -> Response:
 async def _asked(
     visit: Visit, act: JobAct | CollectionAct, name: str, *, says: str, target: str, back: str
 ) -> Response:
-    trail: list[Entry] = (await visit.client.audit(AuditFilter(target=target, limit=TRAIL_MAX))).items
-    return visit.page(
-        "parts/ask.html" if visit.wants_part else "ask.html",
-        title=act.question.format(name=name),
-        says=says,
-        name=act.name,
-        kind=visit.names["act"],
-        trail=trail,
-        back=back,
-    )
-
-
-def _job_act(visit: Visit) -> JobAct:
-    return _found(JOB_ACTS, visit)
-
-
-def _collection_act(visit: Visit) -> CollectionAct:
-    return _found(COLLECTION_ACTS, visit)
-
-
-def _found(acts: Mapping[str, Act], visit: Visit) -> Act:
-    act = acts.get(visit.names["act"])
-    if act is None:
-        raise Refused(UNKNOWN_PATH, "there is no such action")
-    return act
+    title, kind = act.question.format(name=name), visit.names["act"]
+    return await asked(visit, title, says=says, button=act.name, kind=kind, target=target, back=back)

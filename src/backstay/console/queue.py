@@ -9,19 +9,18 @@ from urllib.parse import quote, urlencode
 import msgspec
 from starlette.responses import Response
 
+from backstay.console.questions import act_in, asked
 from backstay.console.queues import LOOKED_AT_EVERY, oldest_of, row_of
 from backstay.console.visits import Visit, moved, number_in, reason_in
 from backstay.domain.target import queue_target
 from backstay.errors import InvalidInput, UnknownMessage, UnknownQueue
 from backstay.mailroom import COUNTED_MAX, DROPPED_MAX, RESUBMITTED_MAX, DeadLetter, Mailroom, QueueView
-from backstay.store.records import AuditFilter
 from backstay.web.problems import UNKNOWN_PATH, Refused
 
 DEAD_SHOWN: Final = 25
 #: Nobody pages through a queue: it moves meanwhile. So far one may look.
 PEEKED_SHOWN: Final = 25
 PEEKED_MAX: Final = 100
-TRAIL_MAX: Final = 10
 
 
 async def show(visit: Visit) -> Response:
@@ -139,36 +138,30 @@ async def show_letter(visit: Visit) -> Response:
 
 
 async def ask(visit: Visit) -> Response:
-    act, letter = _act(visit), await _letter(visit)
+    act, letter = act_in(visit, ACTS), await _letter(visit)
     title = act.question.format(id=letter.id, queue=visit.names["name"])
     return await _asked(visit, title, act.says, act.name)
 
 
 async def do(visit: Visit) -> Response:
-    act, letter = _act(visit), await _letter(visit)
+    act, letter = act_in(visit, ACTS), await _letter(visit)
     return await _done(visit, act, letter.id)
 
 
 async def ask_of_all(visit: Visit) -> Response:
-    act, name = _act(visit), visit.names["name"]
+    act, name = act_in(visit, ACTS), visit.names["name"]
     await visit.client.mailroom.dead_letters(name, limit=1)  # Raises for a queue that is not there.
     return await _asked(visit, act.question_of_all.format(queue=name), act.says_of_all, f"{act.name} all")
 
 
 async def do_to_all(visit: Visit) -> Response:
-    return await _done(visit, _act(visit), None)
+    return await _done(visit, act_in(visit, ACTS), None)
 
 
 async def _asked(visit: Visit, title: str, says: str, button: str) -> Response:
     name = visit.names["name"]
-    trail = await visit.client.audit(AuditFilter(target=queue_target(name), limit=TRAIL_MAX))
-    return visit.page(
-        "parts/ask.html" if visit.wants_part else "ask.html",
-        title=title,
-        says=says,
-        name=button,
-        trail=trail.items,
-        back=_dead_path(name),
+    return await asked(
+        visit, title, says=says, button=button, target=queue_target(name), back=_dead_path(name)
     )
 
 
@@ -193,13 +186,6 @@ def _number(visit: Visit) -> int:
     if number is None:
         raise InvalidInput("a message has a number")
     return number
-
-
-def _act(visit: Visit) -> Act:
-    act = ACTS.get(visit.names["act"])
-    if act is None:
-        raise Refused(UNKNOWN_PATH, "there is no such action")
-    return act
 
 
 def _dead_path(name: str) -> str:

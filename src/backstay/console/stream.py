@@ -10,18 +10,17 @@ from urllib.parse import quote, urlencode
 from starlette.responses import Response
 
 from backstay.console.progress import GROUPS_SHOWN, Paces, partition_rows, stream_row
+from backstay.console.questions import asked
 from backstay.console.visits import Visit, moved, number_in, reason_in
 from backstay.domain.target import stream_target
 from backstay.domain.task import check_id
 from backstay.errors import InvalidInput, UnknownEvent
-from backstay.store.records import AuditFilter
 from backstay.streamroom import COUNTED_MAX, RESUBMITTED_MAX, QuarantinedEvent, StreamView
 
 LOOKED_AT_EVERY: Final = timedelta(seconds=2)
 #: So many partitions are shown at once, and so many events that were set aside.
 PARTITIONS_SHOWN: Final = 64
 EVENTS_SHOWN: Final = 25
-TRAIL_MAX: Final = 10
 
 Look = Callable[[], Awaitable[Sequence[StreamView]]]
 
@@ -156,14 +155,8 @@ async def _event(visit: Visit) -> QuarantinedEvent:
 
 async def _asked(visit: Visit, title: str, says: str, button: str) -> Response:
     name = visit.names["name"]
-    trail = await visit.client.audit(AuditFilter(target=stream_target(name), limit=TRAIL_MAX))
-    return visit.page(
-        "parts/ask.html" if visit.wants_part else "ask.html",
-        title=title,
-        says=says,
-        name=button,
-        trail=trail.items,
-        back=_quarantine(name),
+    return await asked(
+        visit, title, says=says, button=button, target=stream_target(name), back=_quarantine(name)
     )
 
 

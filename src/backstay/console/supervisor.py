@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from backstay.console.questions import asked
 from backstay.console.visits import Visit, moved, number_in, reason_in
 from backstay.errors import InvalidInput
 from backstay.store.records import AlertFilter
@@ -44,13 +45,12 @@ async def _part(visit: Visit) -> str:
 
 
 async def ask_to_run(visit: Visit) -> Response:
-    return visit.page(
-        "parts/ask.html" if visit.wants_part else "ask.html",
-        title="Run a round now?",
+    return await asked(
+        visit,
+        "Run a round now?",
         says="One round of the supervisor: what nobody moves is freed to be taken up again."
         " If another process leads, nothing happens here.",
-        name="Run a round",
-        trail=[],
+        button="Run a round",
         back="/supervisor",
     )
 
@@ -64,12 +64,11 @@ async def ask_to_acknowledge(visit: Visit) -> Response:
     number = _alert_id(visit)
     page = await visit.client.alerts(AlertFilter(before=number + 1, limit=1))
     alert = next((one for one in page.items if one.id == number), None)
-    return visit.page(
-        "parts/ask.html" if visit.wants_part else "ask.html",
-        title=f"Take up alert {number}?",
+    return await asked(
+        visit,
+        f"Take up alert {number}?",
         says=alert.message if alert is not None else "It is not there any more.",
-        name="Acknowledge",
-        trail=[],
+        button="Acknowledge",
         back="/supervisor",
     )
 
