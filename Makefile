@@ -39,7 +39,7 @@ demo: $(VENV)/run.stamp ## drone delivery in the terminal: six services, load, o
 
 test: setup ## run every test; installs Chromium for those of the console, where it can
 	@$(PY) tools/chromium.py
-	@$(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal
+	@$(PY) tools/every_test.py --workers $(WORKERS)
 
 check: setup ## format, lint, types, contracts, unit tests: under a minute
 	@$(VENV)/bin/ruff format --check .
