@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backstay.console.job_form import fields_of, properties_of
+from backstay.console.jobs.form import fields_of, properties_of
 from backstay.domain.jobs.documents import replaced
 from backstay.errors import InvalidJob, NotJson
 from tests.support.job_documents import BASIC, QUEUE, SERVICE_BUS, pfx

@@ -11,14 +11,7 @@ files         scripts, styles and pictures
 
 One module and one template for each page: overview, tasks, task (and its timeline), moves (what an operator
 may do to a task), agents, agent (and its breaker_strip), supervisor, streams and stream (and progress, what
-they show), queues and queue, audit, dials, sign_in. Jobs have several:
-
-jobs          collections, and the jobs of one
-job           one job; job_history is all that became of it
-job_acts      what an operator may do to a job, or to a collection
-job_edit      the page on which one is written; job_form its fields, and the document that they stand for
-job_places    where jobs are, as paths say it
-job_words     jobs and collections, as pages show them
+they show), queues and queue, audit, dials, sign_in. Jobs have several, in a folder of their own.
 """
 
 from __future__ import annotations

@@ -12,11 +12,6 @@ from backstay.console import (
     agents,
     audit,
     dials,
-    job,
-    job_acts,
-    job_edit,
-    job_history,
-    jobs,
     moves,
     overview,
     queue,
@@ -28,6 +23,10 @@ from backstay.console import (
     task,
     tasks,
 )
+from backstay.console.jobs import acts as job_acts
+from backstay.console.jobs import collections, job
+from backstay.console.jobs import edit as job_edit
+from backstay.console.jobs import history as job_history
 from backstay.console.visits import Handler
 from backstay.domain.access import Role
 
@@ -113,8 +112,8 @@ PAGES: Final = (
     _do(path=f"{_LETTER}/do/{{act}}", handler=queue.do),
     _ask(path=_LETTERS, handler=queue.ask_of_all),
     _do(path=_LETTERS, handler=queue.do_to_all),
-    Page(path="/jobs", handler=jobs.show),
-    Page(path="/jobs/{collection}", handler=jobs.show_collection),
+    Page(path="/jobs", handler=collections.show),
+    Page(path="/jobs/{collection}", handler=collections.show_collection),
     _ask(path=_NEW_JOB, handler=job_edit.new),
     _do(path=_NEW_JOB, handler=job_edit.create),
     _ask(path=_COLLECTION_ACT, handler=job_acts.ask_of_collection),

@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from backstay.console.job_form import MONTHS, Fields, fields_of, properties_of
-from backstay.console.job_places import collection_in, job_in, path_of
-from backstay.console.job_words import Instant, instants, retries, when
+from backstay.console.jobs.form import MONTHS, Fields, fields_of, properties_of
+from backstay.console.jobs.places import collection_in, job_in, path_of
+from backstay.console.jobs.words import Instant, instants, retries, when
 from backstay.console.visits import Visit, moved, reason_in
 from backstay.domain.instants import instant, micros
 from backstay.domain.jobs import deciding

@@ -7,10 +7,10 @@ from typing import Final
 
 from starlette.responses import Response
 
-from backstay.console.job_acts import offers
-from backstay.console.job_history import LinkedEntry, linked
-from backstay.console.job_places import collection_in, job_in, path_of
-from backstay.console.job_words import Instant, instants, retries, when
+from backstay.console.jobs.acts import offers
+from backstay.console.jobs.history import LinkedEntry, linked
+from backstay.console.jobs.places import collection_in, job_in, path_of
+from backstay.console.jobs.words import Instant, instants, retries, when
 from backstay.console.visits import Visit
 from backstay.domain.jobs.documents import missing_secrets
 from backstay.domain.jobs.records import CollectionId, CollectionState, JobRecord, JobState

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
-from backstay.console.job_places import collection_in, job_in, path_of
+from backstay.console.jobs.places import collection_in, job_in, path_of
 from backstay.console.tasks import instant_in
 from backstay.console.visits import Visit, number_in
 from backstay.domain.jobs.records import ActionName, EntryStatus, HistoryEntry, JobRecord, task_id_of

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
-from backstay.console.job_places import APART, collection_in, job_in, path_of
+from backstay.console.jobs.places import APART, collection_in, job_in, path_of
 from backstay.console.questions import act_in, asked
 from backstay.console.visits import Visit, moved, reason_in
 from backstay.domain.jobs import deciding

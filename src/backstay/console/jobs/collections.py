@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from backstay.console.job_places import APART, collection_in, path_of
-from backstay.console.job_words import CollectionRow, collection_row, job_row
+from backstay.console.jobs.places import APART, collection_in, path_of
+from backstay.console.jobs.words import CollectionRow, collection_row, job_row
 from backstay.console.visits import Visit, number_in
 from backstay.domain.jobs.names import check_place
 from backstay.domain.jobs.records import CollectionId, JobState
