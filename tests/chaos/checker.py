@@ -86,6 +86,12 @@ def _of(evidence: Evidence, what: str) -> Iterator[Change]:
     return (change for change in evidence.changes if change.what == what)
 
 
+def _ends(evidence: Evidence) -> dict[str, str | None]:
+    """How each task stands, or stood before it was forgotten, where that is allowed."""
+    stood = {change.id: change.after for change in _of(evidence, "task")} if evidence.facts.forgetful else {}
+    return stood | {task.id: task.state for task in evidence.tasks}
+
+
 # ---------------------------------------------------------------- what is recorded
 
 
@@ -158,7 +164,7 @@ def has_a_way_on(evidence: Evidence) -> Facts:
         step.task_id
         for step in evidence.steps
         if (step.kind in ("signal", "child", "sleep") and step.state == "running")
-        or (step.undo == "manual" and step.state == "undoing")
+        or (step.state == "undoing" and (step.kind == "child" or step.undo == "manual"))
     }
     for task in evidence.tasks:
         if task.state in SETTLED:
@@ -195,7 +201,7 @@ def within_the_cap(evidence: Evidence) -> Facts:
 
 @invariant(7, "Undone is exactly what declared an undo and may have happened, newest first, each once")
 def undone_exactly(evidence: Evidence) -> Facts:
-    ends = {task.id: task.state for task in evidence.tasks}
+    ends = _ends(evidence)
     of_task: defaultdict[str, list[Step]] = defaultdict(list)
     for step in evidence.steps:
         of_task[step.task_id].append(step)
@@ -305,7 +311,14 @@ def passes_nothing(evidence: Evidence) -> Facts:
 @invariant(11, "Nothing is forgotten that is still needed")
 def kept(evidence: Evidence) -> Facts:
     keys = {task.key for task in evidence.tasks}
+    children = Counter(task.parent_key for task in evidence.tasks)
+    awaited = Counter(
+        one.task_id for one in evidence.steps if one.kind == "child" and one.state == "completed"
+    )
     for task in evidence.tasks:
+        # However it ended: whoever undoes it by hand has its children undone as well.
+        if task.id in awaited:
+            yield _or(children[task.key] >= awaited[task.id], f"{task} is there, and a child of it is gone")
         if task.state in SETTLED:
             continue
         there = task.parent_key is None or task.parent_key in keys
@@ -356,6 +369,6 @@ def planned(evidence: Evidence) -> Facts:
 
 @invariant(16, "Every database holds at the end what the model says")
 def as_the_model(evidence: Evidence) -> Facts:
-    states = {task.id: task.state for task in evidence.tasks}
+    states = _ends(evidence)
     for task_id, state in evidence.facts.model.items():
         yield _or(states.get(task_id) == state, f"{task_id} is {states.get(task_id)}, the model says {state}")

@@ -90,6 +90,8 @@ class Facts:
     model: dict[str, str] = field(default_factory=dict)
     #: How far the clock of the machine was set ahead meanwhile: bodies measure their time on a monotonic one.
     set_ahead_micros: int = 0
+    #: Whether what has ended may be gone by now: then its history tells how it ended.
+    forgetful: bool = False
     #: Tasks that stay open, since that is what the row is about.
     open: set[str] = field(default_factory=set)
     #: What invariants had to say while it lasted, by their numbers.

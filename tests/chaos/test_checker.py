@@ -191,6 +191,10 @@ def a_parent_that_is_gone(scene: Scene) -> None:
     scene.sql("UPDATE task SET state = 'pending', parent_key = 999 WHERE id = 'order-0'")
 
 
+def a_child_that_is_gone(scene: Scene) -> None:
+    scene.sql("UPDATE step SET kind = 'child', agent = NULL WHERE key = 'ship:1'")
+
+
 def rolled_back_and_there(scene: Scene) -> None:
     scene.facts.rolled_back.add("order-0")
 
@@ -224,6 +228,10 @@ def not_as_the_model(scene: Scene) -> None:
     scene.facts.model["order-1"] = "processed"
 
 
+def forgotten_although_it_may_not_be(scene: Scene) -> None:
+    scene.sql("DELETE FROM step", "DELETE FROM task")
+
+
 IN_ROWS: list[tuple[int, Plant]] = [
     (1, again),
     (2, an_older_lock),
@@ -239,9 +247,11 @@ IN_ROWS: list[tuple[int, Plant]] = [
     (8, fired_twice),
     (10, passed_over),
     (11, a_parent_that_is_gone),
+    (11, a_child_that_is_gone),
     (13, a_round_under_another_epoch),
     (13, an_epoch_that_does_not_move),
     (14, never_ended),
+    (16, forgotten_although_it_may_not_be),
 ]
 OUTSIDE: list[tuple[int, Plant]] = [
     (1, begun_after_its_record),
