@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 from starlette.responses import Response
 
-from backstay.console.questions import act_in, asked
+from backstay.console.questions import Act, act_in, asked
 from backstay.console.visits import Visit, moved, reason_in
 from backstay.domain.control import Subject
 from backstay.domain.target import control_target
@@ -23,16 +23,10 @@ LOOKED_AT_EVERY: Final = timedelta(seconds=2)
 _AT_PAGE: Final = "page"
 
 
-class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be done to one of them."""
+#: Done to the agent or workflow of that name, for a reason.
+Done = Callable[[Operator, str, str | None], Awaitable[object]]
 
-    name: str
-    question: str
-    says: str
-    done: Callable[[Operator, str, str | None], Awaitable[object]]
-
-
-ACTS: Final[Mapping[str, Act]] = {
+ACTS: Final[Mapping[str, Act[Done]]] = {
     "pause": Act(
         name="Pause",
         question="Pause agent {name}?",
@@ -65,7 +59,7 @@ ACTS: Final[Mapping[str, Act]] = {
     ),
 }
 
-WORKFLOW_ACTS: Final[Mapping[str, Act]] = {
+WORKFLOW_ACTS: Final[Mapping[str, Act[Done]]] = {
     "pause": Act(
         name="Pause",
         question="Pause workflow {name}?",
@@ -143,6 +137,6 @@ async def do_to_workflow(visit: Visit) -> Response:
     return moved("/agents")
 
 
-async def _asked(visit: Visit, subject: Subject, name: str, act: Act, *, back: str) -> Response:
+async def _asked(visit: Visit, subject: Subject, name: str, act: Act[Done], *, back: str) -> Response:
     title, target = act.question.format(name=name), control_target(subject, name)
     return await asked(visit, title, says=act.says, button=act.name, target=target, back=back)

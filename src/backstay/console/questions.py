@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Generic, TypeVar
 
+import msgspec
 from starlette.responses import Response
 
 from backstay.console.visits import Visit
@@ -14,10 +15,22 @@ from backstay.web.problems import UNKNOWN_PATH, Refused
 
 TRAIL_MAX: Final = 10
 
-Act = TypeVar("Act")
+Done = TypeVar("Done", bound=Callable[..., Awaitable[object]])
 
 
-def act_in(visit: Visit, acts: Mapping[str, Act]) -> Act:
+class Act(msgspec.Struct, Generic[Done], frozen=True, kw_only=True):
+    """What can be done to something: its button, what is asked before, what it means, and how it is done."""
+
+    name: str
+    question: str
+    says: str
+    done: Done
+
+
+Known = TypeVar("Known", bound=Act[Any])
+
+
+def act_in(visit: Visit, acts: Mapping[str, Known]) -> Known:
     """What the path says is to be done. Raises Refused."""
     act = acts.get(visit.names["act"])
     if act is None:

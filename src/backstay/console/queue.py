@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-import msgspec
 from starlette.responses import Response
 
-from backstay.console.questions import act_in, asked
+from backstay.console.questions import Act, act_in, asked
 from backstay.console.queues import LOOKED_AT_EVERY, oldest_of, row_of
 from backstay.console.visits import Visit, moved, number_in, reason_in
 from backstay.domain.target import queue_target
@@ -97,19 +96,19 @@ async def show_message(visit: Visit) -> Response:
 # What was set aside
 
 
-class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be done to dead letters: to one, and to as many as go at once."""
+#: Done to the dead letters of that queue, or to one of them, for a reason.
+Done = Callable[[Mailroom, str, str | None, str | None], Awaitable[object]]
 
-    name: str
-    question: str
-    says: str
+
+class LetterAct(Act[Done], frozen=True, kw_only=True):
+    """What can be done to a dead letter, and to as many as go at once."""
+
     question_of_all: str
     says_of_all: str
-    done: Callable[[Mailroom, str, str | None, str | None], Awaitable[object]]
 
 
-ACTS: Final[Mapping[str, Act]] = {
-    "resubmit": Act(
+ACTS: Final[Mapping[str, LetterAct]] = {
+    "resubmit": LetterAct(
         name="Resubmit",
         question="Put {id} back into {queue}?",
         says="It is new again, at the end of its queue, as if it had never been received."
@@ -119,7 +118,7 @@ ACTS: Final[Mapping[str, Act]] = {
         " they had never been received.",
         done=lambda room, queue, letter, reason: room.resubmit(queue, letter, reason=reason),
     ),
-    "discard": Act(
+    "discard": LetterAct(
         name="Discard",
         question="Drop {id} from {queue}?",
         says="It is gone for good, with other dead letters of the same id. Nobody will receive it.",
@@ -165,7 +164,7 @@ async def _asked(visit: Visit, title: str, says: str, button: str) -> Response:
     )
 
 
-async def _done(visit: Visit, act: Act, id: str | None) -> Response:
+async def _done(visit: Visit, act: LetterAct, id: str | None) -> Response:
     name = visit.names["name"]
     await act.done(visit.client.mailroom, name, id, reason_in(visit.form))
     return moved(_dead_path(name))

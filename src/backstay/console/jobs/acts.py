@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import msgspec
 from starlette.responses import Response
 
 from backstay.console.jobs.places import APART, collection_in, job_in, path_of
-from backstay.console.questions import act_in, asked
+from backstay.console.questions import Act, act_in, asked
 from backstay.console.visits import Visit, moved, reason_in
 from backstay.domain.jobs import deciding
 from backstay.domain.jobs.records import Collection, CollectionId, JobRecord, JobState
@@ -34,44 +34,30 @@ class Offer(msgspec.Struct, frozen=True):
     is_page: bool = False
 
 
-class JobAct(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be done to a job."""
+#: Done to the job of that name, for a reason.
+DoneToJob = Callable[[Jobroom, CollectionId, str, str | None], Awaitable[object]]
+DoneToCollection = Callable[[Jobroom, CollectionId, str | None], Awaitable[object]]
 
-    name: str
-    question: str
-    says: str
-    done: Callable[[Jobroom, CollectionId, str, str | None], Awaitable[object]]
-
-
-class CollectionAct(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be done to a collection."""
-
-    name: str
-    question: str
-    says: str
-    done: Callable[[Jobroom, CollectionId, str | None], Awaitable[object]]
-
-
-JOB_ACTS: Final[Mapping[str, JobAct]] = {
-    RUN: JobAct(
+JOB_ACTS: Final[Mapping[str, Act[DoneToJob]]] = {
+    RUN: Act(
         name="Run now",
         question="Run {name} now?",
         says="Its action is done once, now, as a task of its own. Neither its times nor its count change.",
         done=lambda room, place, name, reason: room.run(place, name, reason=reason),
     ),
-    ENABLE: JobAct(
+    ENABLE: Act(
         name="Enable",
         question="Enable {name}?",
         says="It runs again from its next instant on. What it missed while it was disabled, it has missed.",
         done=lambda room, place, name, reason: room.enable(place, name, reason=reason),
     ),
-    DISABLE: JobAct(
+    DISABLE: Act(
         name="Disable",
         question="Disable {name}?",
         says="None of its occurrences starts any more. What is at work comes to its end.",
         done=lambda room, place, name, reason: room.disable(place, name, reason=reason),
     ),
-    DELETE: JobAct(
+    DELETE: Act(
         name="Delete",
         question="Delete {name} for good?",
         says="The job is gone, and with it its secrets and its history. What is at work comes to its end.",
@@ -79,22 +65,22 @@ JOB_ACTS: Final[Mapping[str, JobAct]] = {
     ),
 }
 
-COLLECTION_ACTS: Final[Mapping[str, CollectionAct]] = {
-    ENABLE: CollectionAct(
+COLLECTION_ACTS: Final[Mapping[str, Act[DoneToCollection]]] = {
+    ENABLE: Act(
         name="Enable",
         question="Enable collection {name}?",
         says="Those of its jobs that are enabled themselves run again; of what passed meanwhile, the catchUp"
         " of each decides what starts.",
         done=lambda room, place, reason: room.enable_collection(place, reason=reason),
     ),
-    DISABLE: CollectionAct(
+    DISABLE: Act(
         name="Disable",
         question="Disable collection {name}?",
         says="None of its jobs runs, and each keeps its own state. Instants that come wait until the"
         " collection is enabled again. What is at work comes to its end.",
         done=lambda room, place, reason: room.disable_collection(place, reason=reason),
     ),
-    DELETE: CollectionAct(
+    DELETE: Act(
         name="Delete",
         question="Delete collection {name} for good?",
         says="All of its jobs are gone with it, and with them their secrets and their history.",
@@ -180,8 +166,6 @@ async def do_to_collection(visit: Visit) -> Response:
 # Both
 
 
-async def _asked(
-    visit: Visit, act: JobAct | CollectionAct, name: str, *, says: str, target: str, back: str
-) -> Response:
+async def _asked(visit: Visit, act: Act[Any], name: str, *, says: str, target: str, back: str) -> Response:
     title, kind = act.question.format(name=name), visit.names["act"]
     return await asked(visit, title, says=says, button=act.name, kind=kind, target=target, back=back)
