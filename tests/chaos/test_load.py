@@ -26,9 +26,9 @@ DEAD_SECONDS = 150.0 if FULL else 2.0
 TIMED = 20
 #: A task of another may take so much longer meanwhile: a machine is not as busy at one time as at another.
 SLOWER_MAX, SLOWER_MAX_SECONDS = 3, 0.1
-#: What the process may have in memory in the end that it had not when the outage began. Closed connections
-#: are garbage that is looked for seldom: it comes to some 30 MiB, however long one goes on.
-GROWTH_MAX_KIB = 64 * 1024
+#: What the process may have in memory in the end that it had not when the outage began: nothing that comes
+#: and goes stays, and 5 to 10 MiB are the allocator's.
+GROWTH_MAX_KIB = 32 * 1024
 IN_FLIGHT = 20
 BACKLOG = 40
 #: More than there is room for, in flight and waiting.

@@ -81,6 +81,15 @@ class BoundedProtocol(HttpToolsProtocol):
             self._timer.cancel()
         self._unparsed = b""
         super().connection_lost(exc)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Of what refers to this connection: else it stays until garbage is looked for, which is seldom."""
+        for waiting, _ in self.pipeline:  # None of them will begin.
+            waiting.on_response = _nothing
+        self.pipeline.clear()
+        if isinstance(self.flow, _Flow):  # There is none where the connection was closed at once.
+            self.flow.let_go()
 
     def _is_crowded(self, *, beyond: int = 0) -> bool:
         """Whether, before this connection, as many were open as there may be, and so many more."""
@@ -183,3 +192,15 @@ class _Flow(FlowControl):
     def resume_reading(self) -> None:
         if self.read_paused and self._may_resume():
             super().resume_reading()
+
+    def let_go(self) -> None:
+        """Of the connection, which is lost."""
+        self._may_resume = _never
+
+
+def _never() -> bool:
+    return False
+
+
+def _nothing() -> None:
+    pass

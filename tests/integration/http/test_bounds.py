@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import gc
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -372,3 +373,46 @@ async def test_what_has_been_answered_makes_room(serve: Serve):
         statuses = [(await served.get(path)).status for path in ("/v1/tasks", "/nowhere", "/v1/tasks")]
 
         assert statuses == [200, 404, 200]
+
+
+# What is left of a connection that is closed
+
+
+@pytest.fixture
+def nobody_looks_for_garbage() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def connections_held() -> int:
+    return sum(isinstance(one, BoundedProtocol) for one in gc.get_objects())
+
+
+@pytest.mark.usefixtures("nobody_looks_for_garbage")
+async def test_a_connection_that_was_answered_is_let_go_with_its_end(served: Served):
+    async with wire(served) as one:
+        for _ in range(2):
+            await one.send(HEAD)
+            assert await one.status() == 200
+        assert connections_held() == 1
+
+    await comes_true(lambda: connections_held() == 0)
+
+
+@pytest.mark.usefixtures("nobody_looks_for_garbage")
+async def test_a_connection_that_is_left_before_the_answers_is_let_go_with_the_request_that_is_under_way(
+    served: Served, slow: Slow
+):
+    body = b'{"workflow": "anything"}'
+    async with wire(served) as one:
+        await one.send(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body + HEAD * 3)
+        await comes_true(lambda: slow.asked == 1)
+    slow.connections.clear()
+    assert connections_held() == 1
+
+    slow.go_on.set()
+    await comes_true(lambda: connections_held() == 0)
