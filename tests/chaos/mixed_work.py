@@ -13,6 +13,7 @@ from backstay.runtime import Running
 from backstay.settings import Settings
 from tests.chaos.service import Service
 from tests.chaos.workload import Effects, Site, orders
+from tests.support.lines import whole_lines
 
 STREAM, PARTITIONS, KEYS = "events", 4, 20
 QUEUE = "parcels"
@@ -48,7 +49,7 @@ class MixedSite(Site):
     def processed(self) -> dict[int, int]:
         """When each event was processed first, by its number."""
         first: dict[int, int] = {}
-        for line in self.lines.read_text().splitlines() if self.lines.exists() else ():
+        for line in whole_lines(self.lines):
             number, at = line.split()
             first.setdefault(int(number), int(at))
         return first

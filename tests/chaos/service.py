@@ -14,6 +14,7 @@ from backstay.store.base import Store
 from tests.chaos.evidence import Body
 from tests.chaos.trail import Stalls, noting_store
 from tests.chaos.workload import Effects, Site, append
+from tests.support.lines import whole_lines
 
 #: How long requests take, in seconds, and how many of a hundred do. Some take longer than a heartbeat of the
 #: process that waits for them, a few longer than its lease.
@@ -55,7 +56,7 @@ class Service(Effects):
 
     def asked(self) -> list[Attempt]:
         """Every attempt that began, in that order."""
-        lines = [line.split() for line in self._asked.read_text().splitlines()]
+        lines = [line.split() for line in whole_lines(self._asked)]
         return [Attempt(key, int(number), int(pid), int(at)) for key, number, pid, at in lines]
 
     def book(self) -> list[Body]:
@@ -89,7 +90,7 @@ class BusySite(Site):
 
     def stalled(self) -> list[int]:
         """Who stood still so far."""
-        return [int(pid) for pid in self._stalls.read_text().split()] if self._stalls.exists() else []
+        return [int(pid) for pid in whole_lines(self._stalls)]
 
     @property
     def _stalls(self) -> Path:

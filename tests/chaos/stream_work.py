@@ -19,6 +19,7 @@ from backstay.clock import SystemClock
 from backstay.runtime import Running, parse_roles
 from backstay.runtime.server import serve
 from backstay.settings import Settings
+from tests.support.lines import whole_lines
 
 micros = SystemClock().micros
 
@@ -51,13 +52,11 @@ class Place:
 
     def seen(self) -> list[tuple[str, int]]:
         """Of each line, in their order: the key and the number."""
-        if not self.lines.exists():
-            return []
         return [(key, number) for key, number, _ in self.noted()]
 
     def noted(self) -> list[tuple[str, int, int]]:
         """The same, and when: in microseconds since 1970."""
-        lines = (line.split() for line in self.lines.read_text().splitlines())
+        lines = (line.split() for line in whole_lines(self.lines))
         return [(key, int(number), int(at)) for key, number, at in lines]
 
 

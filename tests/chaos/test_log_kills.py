@@ -16,6 +16,7 @@ from backstay.domain.stream import Appended, EventRecord, NewEvent, Stream
 from backstay.messaging.embedded import EmbeddedLog
 from tests.chaos.matrix import FULL, SEED
 from tests.chaos.workload import Effects, started
+from tests.support.lines import whole_lines
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
@@ -58,7 +59,7 @@ def produce(url: str, producer: int, path: Path) -> None:
 def acknowledged(path: Path) -> dict[str, list[tuple[int, int]]]:
     """Of each key the places of its events, in the order in which they were acknowledged."""
     places: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for written in path.read_text().splitlines() if path.exists() else ():
+    for written in whole_lines(path):
         key, partition, offset = written.split()
         places[key].append((int(partition), int(offset)))
     return places

@@ -15,6 +15,7 @@ from backstay import App, Message
 from tests.chaos.matrix import FULL, SEED, Healing, Part, Watch, failure
 from tests.chaos.workload import Effects, started
 from tests.support.databases import Database
+from tests.support.lines import whole_lines
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
@@ -120,7 +121,7 @@ def test_when_a_consumer_of_a_queue_is_killed_others_handle_what_it_held_in_orde
 
     assert at_work > 1, "nobody was killed while there was something to do"
     assert left == {"ready": 0, "scheduled": 0, "locked": 0, "dead": 0}
-    lines = [line.split() for line in path.read_text().splitlines()]
+    lines = [line.split() for line in whole_lines(path)]
     done = Counter(one for _, one in lines)
     assert set(done) == {named(number) for number in range(MESSAGES)}
     # A kill may leave open what was at work; nothing else is done twice.

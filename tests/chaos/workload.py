@@ -32,6 +32,7 @@ from backstay.store.postgres.tables import Tables
 from backstay.store.postgres.url import address_of
 from backstay.store.sqlite import SqliteStore
 from tests.support.databases import Database
+from tests.support.lines import whole_lines
 
 #: The keys of an order's steps, and of those that are undone when it is refused.
 FORWARD = ("check:1", "1.reserve:1", "2.pack:1", "charge:1", "ship:1")
@@ -67,7 +68,7 @@ class Effects:
         append(self._path, key)
 
     def count(self) -> Counter[str]:
-        return Counter(self._path.read_text().splitlines()) if self._path.exists() else Counter()
+        return Counter(whole_lines(self._path))
 
 
 def append(path: Path, line: str) -> None:
